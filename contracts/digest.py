@@ -1,0 +1,139 @@
+"""The only place that hashes, and the only two serialisers.
+
+`Digest` is a sha256 value (FIPS 180-4) with one text form, `sha256:<64 lowercase hex>`. `wire_json` makes request
+bodies (insertion order, compact); `canonical_json` makes identities (RFC 8785). Every read out of a store goes
+through `VerifyingReader`, which refuses a short, long or different stream before it reports the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import rfc8785
+
+from contracts.errors import InputError, IntegrityError
+
+CHUNK_BYTES = 1 << 18
+_HEX = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Digest:
+    """A sha256 value. Equal digests mean equal bytes; two forms of one value do not exist."""
+
+    hex: str
+
+    def __post_init__(self) -> None:
+        if not _HEX.fullmatch(self.hex):
+            raise InputError("digest-form", f"expected 64 lowercase hex digits, got {len(self.hex)} characters")
+
+    @classmethod
+    def parse(cls, text: str) -> Digest:
+        """Read `sha256:<hex>`. Raises InputError for anything else, also for other algorithms."""
+        algorithm, _, value = text.partition(":")
+        if algorithm != "sha256":
+            raise InputError("digest-algorithm", "expected a digest of the form sha256:<64 hex>")
+        return cls(value)
+
+    @classmethod
+    def of(cls, data: bytes) -> Digest:
+        """The digest of `data`."""
+        return cls(hashlib.sha256(data).hexdigest())
+
+    def __str__(self) -> str:
+        return f"sha256:{self.hex}"
+
+
+class Hasher:
+    """A running digest and byte count."""
+
+    __slots__ = ("_sha256", "size_bytes")
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+        self.size_bytes = 0
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Take the next bytes."""
+        self._sha256.update(data)
+        self.size_bytes += len(data)
+
+    def digest(self) -> Digest:
+        """The digest of all bytes taken so far."""
+        return Digest(self._sha256.hexdigest())
+
+
+class VerifyingReader:
+    """Reads a binary stream that must have exactly `digest` and `size_bytes`.
+
+    `read` raises IntegrityError at the first byte too many, and at the end if bytes are missing or differ; the
+    empty result that signals the end is only ever given for bytes that verified.
+    """
+
+    def __init__(self, raw: IO[bytes], digest: Digest, size_bytes: int | None = None) -> None:
+        self._raw = raw
+        self._hasher = Hasher()
+        self._digest = digest
+        self._size_bytes = size_bytes
+
+    def read(self, limit: int = CHUNK_BYTES) -> bytes:
+        """Up to `limit` bytes, or b"" at the verified end."""
+        data = self._raw.read(limit)
+        self._hasher.update(data)
+        got = self._hasher.size_bytes
+        if self._size_bytes is not None and got > self._size_bytes:
+            raise IntegrityError("size", f"{self._digest}: expected {self._size_bytes} bytes, got more")
+        if not data:
+            self._check_end(got)
+        return data
+
+    def _check_end(self, got: int) -> None:
+        if self._size_bytes is not None and got != self._size_bytes:
+            raise IntegrityError("size", f"{self._digest}: expected {self._size_bytes} bytes, got {got}")
+        actual = self._hasher.digest()
+        if actual != self._digest:
+            raise IntegrityError("digest", f"expected {self._digest}, the {got} bytes have {actual}")
+
+    def __iter__(self) -> Iterator[bytes]:
+        while data := self.read():
+            yield data
+
+    def read_all(self) -> bytes:
+        """All bytes, verified."""
+        return b"".join(self)
+
+    def close(self) -> None:
+        """Close the stream underneath."""
+        self._raw.close()
+
+    def __enter__(self) -> VerifyingReader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def wire_json(value: Any) -> bytes:
+    """Serialise a request body: insertion order, no spaces, UTF-8. Raises ValueError for NaN and infinities."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def canonical_json(value: Any) -> bytes:
+    """Serialise an identity: JSON Canonicalization Scheme (RFC 8785).
+
+    Raises InputError for what has no canonical form (integers beyond 2^53, NaN, lone surrogates, other types).
+    """
+    try:
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise InputError("canonical-json", f"the value has no canonical form: {type(error).__name__}") from error
+
+
+def canonical_digest(value: Any) -> Digest:
+    """The identity of `value`: the digest of its canonical JSON."""
+    return Digest.of(canonical_json(value))

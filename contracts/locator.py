@@ -1,0 +1,66 @@
+"""Locators: where an artifact came from. A locator has a digest of its own.
+
+An original's locator names its source (URL, or path inside the bundle's folder). A derivative's names its parent
+artifact and the exact transformation, so that anybody can make it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from contracts.digest import Digest, canonical_digest
+
+
+@dataclass(frozen=True, slots=True)
+class UrlSource:
+    """The bytes were fetched. `url` is the requested URL without its query, which may hold a token;
+    `url_digest` is the digest of the whole."""
+
+    url: str
+    url_digest: Digest
+
+    @classmethod
+    def of(cls, url: str) -> UrlSource:
+        """Locate `url`, keeping its query only as part of the digest."""
+        return cls(redact_url(url), Digest.of(url.encode()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "url", "url": self.url, "url_digest": str(self.url_digest)}
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """The bytes were a file inside the bundle's folder; `path` is relative to it, with forward slashes."""
+
+    path: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "file", "path": self.path}
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """The bytes were made from `parent` by `transformation` (name, parameters and tool versions)."""
+
+    parent: Digest
+    transformation: dict[str, Any] = field(hash=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "derived", "parent": str(self.parent), "transformation": self.transformation}
+
+
+Locator = UrlSource | FileSource | Derived
+
+
+def locator_digest(locator: Locator) -> Digest:
+    """The identity of a locator."""
+    return canonical_digest(locator.to_json())
+
+
+def redact_url(url: str) -> str:
+    """`url` without query, fragment and userinfo: what logs, records and errors may show."""
+    shown = url.split("#", 1)[0].split("?", 1)[0]
+    scheme, slashes, rest = shown.partition("//")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}" if slashes else shown
