@@ -1,0 +1,1 @@
+"""The flow's side of inference: the client of one worker, and the pool of workers."""

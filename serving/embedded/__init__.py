@@ -1,0 +1,1 @@
+"""The embedded worker's own process: the engine wheel behind a loopback HTTP server."""
