@@ -1,0 +1,1 @@
+"""What runs confined: it touches hostile bytes and can reach nothing."""

@@ -1,0 +1,156 @@
+"""Images, decoded to the last pixel of the last frame by Pillow, within bounds that are checked frame by frame."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from PIL import (
+    GifImagePlugin,
+    Image,
+    ImageFile,
+    JpegImagePlugin,
+    MpoImagePlugin,
+    PngImagePlugin,
+    WebPImagePlugin,
+)
+
+from contracts.artifact import MediaType
+from contracts.errors import MediaRejected
+from contracts.limits import Limits
+from intake.children.source import Source
+
+_FORMATS = {
+    "PNG": "image/png",
+    "JPEG": "image/jpeg",
+    "MPO": "image/jpeg",  # a JPEG with more pictures behind the first, as phones write
+    "WEBP": "image/webp",
+    "GIF": "image/gif",
+}
+_OPENED = ("PNG", "JPEG", "WEBP", "GIF")
+_PLUGINS = (GifImagePlugin, JpegImagePlugin, MpoImagePlugin, PngImagePlugin, WebPImagePlugin)
+"""Imported before the confinement, as a confined Pillow can import nothing."""
+
+_EXIF_ORIENTATION = 0x0112
+
+
+def prepare(limits: Limits) -> None:
+    """Set Pillow's own bounds and warm what it imports on first use. Call once, before the confinement."""
+    Image.preinit()
+    Image._initialized = 2  # no other plugin is ever loaded
+    Image.MAX_IMAGE_PIXELS = limits.frame_pixels
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+    warnings.simplefilter("ignore")  # printing one opens source files
+    warnings.simplefilter("error", Image.DecompressionBombWarning)
+    for form in ("PNG", "JPEG", "WEBP", "GIF"):
+        out = io.BytesIO()
+        Image.new("RGB", (8, 8)).save(out, form)
+        with Image.open(io.BytesIO(out.getvalue()), formats=[form]) as image:
+            image.load()
+            image.getexif()
+
+
+def decode_image(source: Source, media_type: MediaType, limits: Limits) -> dict[str, Any]:
+    """Findings of an image: format, width, height, mode, frames, and what else it says about itself.
+
+    An animation is accepted as an image, all its frames decoded and counted. Raises MediaRejected: `frame-pixels`,
+    `frame-side`, `animation-pixels`, `image-truncated`, `image-undecodable`, `type-disagreement`.
+    """
+    findings: dict[str, Any] = {}
+    duration = count = 0
+    for count, frame in enumerate(frames(source, media_type, limits), 1):
+        duration += delay_ms(frame)
+        if count == 1:
+            findings = _describe(frame)
+    findings["frames"] = count
+    if count > 1:
+        findings["duration_ms"] = duration
+    return findings
+
+
+def frames(
+    source: Source, media_type: MediaType, limits: Limits, max_frames: int | None = None
+) -> Iterator[Image.Image]:
+    """Every frame, loaded, each valid until the next is asked for. Raises as `decode_image`, and `video-frames`."""
+    count = pixels = 0
+    try:
+        source.seek(0)
+        with Image.open(source, formats=_OPENED) as image:
+            _check_format(image, media_type)
+            while True:
+                _check_size(image, limits)
+                pixels += image.width * image.height
+                if count and pixels > limits.animation_pixels:
+                    raise MediaRejected(
+                        "animation-pixels",
+                        f"frame {count + 1}: {pixels} pixels, the bound is {limits.animation_pixels}",
+                    )
+                if max_frames is not None and count >= max_frames:
+                    raise MediaRejected("video-frames", f"more than {max_frames} frames")
+                image.load()
+                yield image
+                count += 1
+                if not _next(image, count):
+                    return
+    except (MediaRejected, MemoryError):
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise MediaRejected("frame-pixels", f"the header claims more than {limits.frame_pixels} pixels") from error
+    except Exception as error:
+        raise _broken(error, source, count) from error
+
+
+def delay_ms(frame: Image.Image) -> int:
+    """How long an animation shows `frame`, in whole milliseconds; 0 when it does not say."""
+    value = frame.info.get("duration", 0)
+    return int(value) if isinstance(value, int | float) and 0 <= value < 1e9 else 0
+
+
+def _next(image: Image.Image, count: int) -> bool:
+    if not getattr(image, "is_animated", False):
+        return False
+    try:
+        image.seek(count)
+    except EOFError:
+        return False
+    return True
+
+
+def _check_format(image: Image.Image, media_type: MediaType) -> None:
+    said = _FORMATS.get(image.format or "")
+    if said != media_type.name:
+        raise MediaRejected("type-disagreement", f"sniffed {media_type.name}, the decoder says {said}")
+
+
+def _check_size(image: Image.Image, limits: Limits) -> None:
+    width, height = image.size
+    if max(width, height) > limits.frame_side_px:
+        raise MediaRejected("frame-side", f"{width} x {height}, the longest side allowed is {limits.frame_side_px}")
+    if width * height > limits.frame_pixels:
+        raise MediaRejected("frame-pixels", f"{width} x {height}, the bound is {limits.frame_pixels} pixels")
+
+
+def _describe(image: Image.Image) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "format": (image.format or "").lower(),
+        "width": image.width,
+        "height": image.height,
+        "mode": image.mode,
+    }
+    orientation = image.getexif().get(_EXIF_ORIENTATION)
+    if isinstance(orientation, int) and orientation != 1:
+        found["orientation"] = orientation
+    if "icc_profile" in image.info:
+        found["colour_profile_bytes"] = len(image.info["icc_profile"] or b"")
+    return found
+
+
+def _broken(error: Exception, source: Source, count: int) -> MediaRejected:
+    place = 0 if source.closed else source.tell()
+    if "MAX_TEXT" in str(error):
+        return MediaRejected("image-text", f"text expands beyond the bound, {source.size_bytes} bytes encoded")
+    where = f"frame {count + 1}, {type(error).__name__} at byte {place} of {source.size_bytes}"
+    ended = "truncated" in str(error) or (isinstance(error, OSError | EOFError) and place >= source.size_bytes)
+    return MediaRejected("image-truncated" if ended else "image-undecodable", where)

@@ -1,0 +1,37 @@
+"""libmagic, from its wheel: the first opinion on a file's type. Parsing is native code, so it runs confined."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from contracts.artifact import MediaType, Modality
+from contracts.signatures import HEAD_BYTES, agreed_type
+from intake.children.source import Source
+
+
+def load_magic() -> Any:
+    """python-magic over the wheel's library and database, whatever the system has. Call before the confinement.
+
+    python-magic asks `find_library`, which starts a compiler or ldconfig; here it is answered with the wheel's file.
+    """
+    spec = importlib.util.find_spec("pylibmagic")
+    if spec is None or spec.origin is None:
+        raise ImportError("pylibmagic is not installed")
+    folder = Path(spec.origin).parent
+    find_library = ctypes.util.find_library
+    ctypes.util.find_library = lambda name: str(folder / "libmagic.so.1")  # noqa: ARG005  (its signature)
+    try:
+        import magic
+    finally:
+        ctypes.util.find_library = find_library
+    return magic.Magic(mime=True, magic_file=str(folder / "magic.mgc"))
+
+
+def sniff(source: Source, magic: Any, modality: Modality) -> MediaType:
+    """The accepted type on which libmagic and our table agree. Raises MediaRejected as `agreed_type` does."""
+    head = source.at(0, HEAD_BYTES)
+    return agreed_type(head, magic.from_buffer(head), modality)

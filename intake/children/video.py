@@ -1,0 +1,189 @@
+"""Video, decoded to the last frame by FFmpeg (PyAV), within bounds that are checked frame by frame.
+
+FFmpeg opens other resources when a file asks for it, also from a file-like object (a playlist hidden under another
+name made an HTTP request), so it is told the format, allowed no other, no protocol, and no way to open anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import av
+from PIL import Image
+
+from contracts.artifact import MediaType
+from contracts.errors import MediaRejected
+from contracts.limits import Limits
+from intake.children import image as images
+from intake.children.source import Source, refuse_to_open
+
+FrameSeen = Callable[[int, Callable[[], Image.Image]], None]
+"""Called with every frame's index and a way to have it as an RGB image."""
+
+_DEMUXERS = {"video/mp4": "mov", "video/webm": "matroska"}
+_CODECS = {
+    "video/mp4": frozenset({"h264", "hevc", "av1", "mpeg4", "vp9"}),
+    "video/webm": frozenset({"vp8", "vp9", "av1"}),
+}
+_PROBE_BYTES = 5_000_000
+_ANALYSE_US = 5_000_000
+
+
+def prepare() -> None:
+    """Warm what PyAV imports on first use. Call once, before the confinement."""
+    _picture(av.VideoFrame(16, 16, "yuv420p"))
+
+
+def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: FrameSeen) -> dict[str, Any]:
+    """Findings of a video: format, codec, width, height, frames, fps, duration_ms, streams.
+
+    Raises MediaRejected: `video-streams`, `video-codec`, `video-duration`, `video-frames`, `frame-pixels`,
+    `frame-side`, `video-truncated`, `video-undecodable`; for a GIF also as `images.frames` does.
+    """
+    if media_type.name == "image/gif":
+        return _decode_gif(source, media_type, limits, seen)
+    run = _Run(limits)
+    try:
+        source.seek(0)
+        with _open(source, _DEMUXERS[media_type.name], limits) as container:
+            stream = _choose(container, media_type, limits)
+            for frame in _decoded(container, stream):
+                run.take(frame)
+                seen(run.frames - 1, partial(_picture, frame))
+            return _describe(container, stream, media_type, run)
+    except (MediaRejected, MemoryError):
+        raise
+    except Exception as error:
+        ended = isinstance(error, av.error.EOFError)
+        where = f"{type(error).__name__} after {run.frames} frames, {source.size_bytes} bytes"
+        raise MediaRejected("video-truncated" if ended else "video-undecodable", where) from error
+
+
+class _Run:
+    """What has been decoded so far, against the bounds."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._first: Fraction | None = None
+        self.frames = 0
+        self.duration = Fraction(0)
+        self.width = self.height = 0
+
+    def take(self, frame: av.VideoFrame) -> None:
+        """Count one decoded frame. Raises MediaRejected when it is one too many, too large, too late or damaged."""
+        limits = self._limits
+        self.frames += 1
+        if self.frames > limits.video_frames:
+            raise MediaRejected("video-frames", f"more than {limits.video_frames} frames")
+        if frame.is_corrupt:
+            raise MediaRejected("video-undecodable", f"frame {self.frames} is damaged")
+        if max(frame.width, frame.height) > limits.frame_side_px:
+            raise MediaRejected("frame-side", f"{frame.width} x {frame.height}, the bound is {limits.frame_side_px}")
+        if frame.width * frame.height > limits.video_frame_pixels:
+            raise MediaRejected(
+                "frame-pixels", f"{frame.width} x {frame.height}, the bound is {limits.video_frame_pixels} pixels"
+            )
+        if self.frames == 1:
+            self.width, self.height = frame.width, frame.height
+        self._take_time(frame)
+
+    def _take_time(self, frame: av.VideoFrame) -> None:
+        if frame.pts is None or frame.time_base is None:
+            return
+        begin = frame.pts * frame.time_base
+        self._first = begin if self._first is None else min(self._first, begin)
+        self.duration = max(self.duration, begin - self._first + (frame.duration or 0) * frame.time_base)
+        if self.duration > self._limits.video_duration_s:
+            raise MediaRejected("video-duration", f"longer than {self._limits.video_duration_s} s")
+
+
+def _open(source: Source, demuxer: str, limits: Limits) -> av.container.InputContainer:
+    options = {
+        "format_whitelist": demuxer if demuxer != "mov" else "mov,mp4",
+        "protocol_whitelist": "none",
+        "max_streams": str(limits.media_streams),
+        "probesize": str(_PROBE_BYTES),
+        "analyzeduration": str(_ANALYSE_US),
+    }
+    return av.open(source, "r", format=demuxer, options=options, io_open=refuse_to_open, metadata_errors="replace")
+
+
+def _choose(container: av.container.InputContainer, media_type: MediaType, limits: Limits) -> av.VideoStream:
+    if len(container.streams) > limits.media_streams:
+        raise MediaRejected("video-streams", f"{len(container.streams)} streams, the bound is {limits.media_streams}")
+    if not container.streams.video:
+        raise MediaRejected("video-streams", f"no video among {len(container.streams)} streams")
+    stream = container.streams.video[0]
+    codec = stream.codec_context.name
+    if _codec_name(codec) not in _CODECS[media_type.name]:
+        raise MediaRejected("video-codec", f"{codec} is not an accepted codec of {media_type.name}")
+    stream.thread_type = "NONE"
+    stream.codec_context.thread_count = 1
+    stream.codec_context.options = {"max_pixels": str(limits.video_frame_pixels), "err_detect": "explode"}
+    return stream
+
+
+def _decoded(container: av.container.InputContainer, stream: av.VideoStream) -> Iterator[av.VideoFrame]:
+    for packet in container.demux(stream):
+        if packet.is_corrupt:
+            raise MediaRejected("video-truncated", f"the packet at byte {packet.pos} is not whole")
+        yield from packet.decode()
+
+
+def _picture(frame: av.VideoFrame) -> Image.Image:
+    image: Image.Image = frame.to_image()  # type: ignore[no-untyped-call]
+    return image
+
+
+def _codec_name(decoder: str) -> str:
+    return {"libdav1d": "av1", "libvpx": "vp8", "libvpx-vp9": "vp9"}.get(decoder, decoder)
+
+
+def _describe(
+    container: av.container.InputContainer, stream: av.VideoStream, media_type: MediaType, run: _Run
+) -> dict[str, Any]:
+    if run.frames == 0:
+        raise MediaRejected("video-truncated", "not one frame")
+    rate = stream.average_rate or stream.guessed_rate
+    found: dict[str, Any] = {
+        "format": media_type.extension,
+        "codec": _codec_name(stream.codec_context.name),
+        "width": run.width,
+        "height": run.height,
+        "frames": run.frames,
+        "fps": str(rate) if rate else "unknown",
+        "duration_ms": int(run.duration * 1_000),
+        "streams": len(container.streams),
+        "audio_streams": len(container.streams.audio),
+    }
+    if stream.frames and stream.frames != run.frames:
+        found["frames_claimed"] = stream.frames
+    return found
+
+
+def _decode_gif(source: Source, media_type: MediaType, limits: Limits, seen: FrameSeen) -> dict[str, Any]:
+    duration = count = 0
+    width = height = 0
+    delays = set()
+    for frame in images.frames(source, media_type, limits, limits.video_frames):
+        width, height = frame.size
+        delays.add(images.delay_ms(frame))
+        duration += images.delay_ms(frame)
+        if duration > limits.video_duration_s * 1_000:
+            raise MediaRejected("video-duration", f"longer than {limits.video_duration_s} s")
+        seen(count, partial(frame.convert, "RGB"))
+        count += 1
+    delay = delays.pop() if len(delays) == 1 else 0
+    return {
+        "format": "gif",
+        "codec": "gif",
+        "width": width,
+        "height": height,
+        "frames": count,
+        "fps": str(Fraction(1_000, delay)) if delay else "unknown",
+        "duration_ms": duration,
+        **({"delay_ms": delay} if delay else {}),
+    }
