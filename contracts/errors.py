@@ -95,6 +95,12 @@ class StorageError(EvidenceError):
     outcome = Outcome.UNAVAILABLE
 
 
+class BlobMissing(StorageError):
+    """The store does not hold the bytes that are asked for."""
+
+    retryable = False
+
+
 class ChildFailed(EvidenceError):
     """A confined child died or broke its protocol; the item it held is refused."""
 

@@ -1,0 +1,1 @@
+"""Blobs on disk, staging and leases, the ledger (SQL) and its receipts. Knows no other package but contracts."""

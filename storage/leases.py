@@ -1,0 +1,127 @@
+"""Rows of leases and staged copies. The SQL of staging and none of its files: storage.staging keeps the order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, delete, exists, insert, or_, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from contracts.artifact import Artifact
+from contracts.digest import Digest
+from contracts.lease import Lease, LeaseState, ProcessMark
+from storage.schema import lease as leases
+from storage.schema import staged_copy as copies
+
+_ACTIVE = leases.c.state == LeaseState.ACTIVE.value
+_LIVE_LEASE_OF_COPY = exists().where(
+    leases.c.host == copies.c.host,
+    leases.c.tenant == copies.c.tenant,
+    leases.c.staged_name == copies.c.staged_name,
+    _ACTIVE,
+)
+
+
+def insert_lease(tx: Connection, host: str, artifact: Artifact, lease: Lease) -> Lease:
+    """Write the lease and its copy's row; returns the lease with its fence."""
+    copy = {
+        "digest": str(artifact.digest),
+        "size_bytes": artifact.size_bytes,
+        "state": "staged",
+        "staged_at": lease.acquired_at,
+    }
+    key = {"host": host, "tenant": lease.tenant, "staged_name": lease.staged_name}
+    row = upsert(copies).values(**key, **copy)
+    tx.execute(row.on_conflict_do_update(index_elements=list(key), set_={"state": "staged"}))
+    values = {
+        **key,
+        "id": lease.id,
+        "digest": str(lease.digest),
+        "holder": lease.holder,
+        "boot_id": lease.process.boot_id,
+        "pid_namespace": lease.process.pid_namespace,
+        "pid": lease.process.pid,
+        "pid_start": lease.process.pid_start,
+        "acquired_at": lease.acquired_at,
+        "ttl_s": lease.ttl_s,
+        "expires_at": lease.expires_at,
+        "state": LeaseState.ACTIVE.value,
+    }
+    fence = tx.execute(insert(leases).values(**values).returning(leases.c.fence)).scalar_one()
+    return replace(lease, fence=fence)
+
+
+def find_lease(tx: Connection, lease_id: str) -> Lease | None:
+    """A lease in any state."""
+    row = tx.execute(select(leases).where(leases.c.id == lease_id)).one_or_none()
+    return None if row is None else _lease(row)
+
+
+def active_leases(tx: Connection, host: str, holder: str | None = None) -> list[Lease]:
+    """The active leases of this host; of a holder and all below it (`<run>` has `<run>/<attempt>`) if one is given."""
+    query = select(leases).where(_ACTIVE, leases.c.host == host)
+    if holder is not None:
+        query = query.where(or_(leases.c.holder == holder, leases.c.holder.startswith(f"{holder}/", autoescape=True)))
+    return [_lease(row) for row in tx.execute(query.order_by(leases.c.fence))]
+
+
+def renew_lease(tx: Connection, lease: Lease) -> bool:
+    """Write a lease's new expiry; False if it is no longer active."""
+    held = and_(leases.c.id == lease.id, leases.c.fence == lease.fence, _ACTIVE)
+    return tx.execute(update(leases).where(held).values(expires_at=lease.expires_at)).rowcount == 1
+
+
+def end_lease(tx: Connection, lease_id: str, state: LeaseState, now: float) -> bool:
+    """End a lease; False if it had already ended."""
+    ending = update(leases).where(leases.c.id == lease_id, _ACTIVE).values(state=state.value, ended_at=now)
+    return tx.execute(ending).rowcount == 1
+
+
+def expire_overdue(tx: Connection, host: str, now: float) -> int:
+    """Expire every active lease whose time has come; returns how many."""
+    overdue = update(leases).where(_ACTIVE, leases.c.host == host, leases.c.expires_at <= now)
+    return tx.execute(overdue.values(state=LeaseState.EXPIRED.value, ended_at=now)).rowcount
+
+
+def condemn(tx: Connection, host: str, tenant: str, staged_name: str) -> bool:
+    """Mark a copy for removal unless an active lease names it; False if one does, or there is no such copy."""
+    marking = update(copies).where(*_copy(host, tenant, staged_name), ~_LIVE_LEASE_OF_COPY)
+    return tx.execute(marking.values(state="condemned")).rowcount == 1
+
+
+def forget_copy(tx: Connection, host: str, tenant: str, staged_name: str) -> None:
+    """Delete the row of a condemned copy whose file is gone."""
+    tx.execute(delete(copies).where(*_copy(host, tenant, staged_name), copies.c.state == "condemned"))
+
+
+def idle_copies(tx: Connection, host: str) -> list[tuple[str, str, Digest]]:
+    """Tenant, staged name and digest of the copies that no active lease names."""
+    query = select(copies.c.tenant, copies.c.staged_name, copies.c.digest)
+    rows = tx.execute(query.where(copies.c.host == host, ~_LIVE_LEASE_OF_COPY))
+    return [(row.tenant, row.staged_name, Digest.parse(row.digest)) for row in rows]
+
+
+def has_copy(tx: Connection, host: str, tenant: str, staged_name: str) -> bool:
+    """Whether a row says that the file may exist."""
+    return tx.execute(select(copies.c.state).where(*_copy(host, tenant, staged_name))).first() is not None
+
+
+def _copy(host: str, tenant: str, staged_name: str) -> tuple[Any, ...]:
+    return copies.c.host == host, copies.c.tenant == tenant, copies.c.staged_name == staged_name
+
+
+def _lease(row: Row[Any]) -> Lease:
+    return Lease(
+        id=row.id,
+        tenant=row.tenant,
+        digest=Digest.parse(row.digest),
+        staged_name=row.staged_name,
+        holder=row.holder,
+        process=ProcessMark(row.boot_id, row.pid_namespace, row.pid, row.pid_start),
+        fence=row.fence,
+        acquired_at=row.acquired_at,
+        ttl_s=row.ttl_s,
+        expires_at=row.expires_at,
+        state=LeaseState(row.state),
+    )

@@ -1,0 +1,60 @@
+"""Is the process that holds something still there? Read from /proc, as proc_pid_stat(5) and random(4) describe it."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from functools import cache
+from pathlib import Path
+
+from contracts.lease import ProcessMark
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_DEAD_STATES = frozenset({"Z", "X", "x"})
+_START_TIME_AFTER_NAME = 19  # field 22; the fields behind the name begin with field 3
+
+
+class Liveness(str, Enum):
+    """What can be said from here about another process."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+def this_process() -> ProcessMark:
+    """The mark of the calling process."""
+    pid = os.getpid()
+    return ProcessMark(_boot_id(), _pid_namespace(), pid, process_start(pid))
+
+
+def liveness(mark: ProcessMark) -> Liveness:
+    """Whether the marked process still runs.
+
+    A process of another boot is dead. One of another process namespace of this boot (a container beside ours) cannot
+    be judged from here: its holds end when they expire. A zombie holds nothing and is dead.
+    """
+    if mark.boot_id != _boot_id():
+        return Liveness.DEAD
+    if mark.pid_namespace != _pid_namespace():
+        return Liveness.UNKNOWN
+    return Liveness.ALIVE if process_start(mark.pid) == mark.pid_start else Liveness.DEAD
+
+
+def process_start(pid: int) -> int:
+    """The start time of a running process in clock ticks since boot; 0 if there is none, or only a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces and brackets
+    return 0 if fields[0] in _DEAD_STATES else int(fields[_START_TIME_AFTER_NAME])
+
+
+@cache
+def _boot_id() -> str:
+    return _BOOT_ID.read_text(encoding="ascii").strip()
+
+
+def _pid_namespace() -> str:
+    return str(Path("/proc/self/ns/pid").readlink())
