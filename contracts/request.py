@@ -1,0 +1,158 @@
+"""The closed chat request: a question, put into exactly the fields that the profile honours.
+
+A body holds no field that the engine would ignore and none that could start a tool, a search or a session; it always
+streams. What a question is (`question_digest`) does not depend on host, release, route or transport; what was sent
+(`ChatRequest.digest`) is the wire bytes themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from contracts.artifact import Artifact
+from contracts.digest import Digest, canonical_digest, wire_json
+from contracts.errors import ContractRefused
+from contracts.limits import Limits
+from contracts.locator import Derived, locator_digest
+from contracts.ordering import Label, OrderingForm, Placed, lay_out, ordering_form, part_kinds
+from contracts.profile import Profile
+from contracts.question import MediaPart, Part, Question
+
+SCHEMA_NAME = "answer"
+_GUIDANCE = {"whitespace_flexible": False}
+_TEMPERATURE = re.compile(r"(?:0|1)(?:\.[0-9]{1,6})?|2(?:\.0{1,6})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A request as sent, and what it was built from. Digests of artifacts and locators are in the media's order."""
+
+    body: bytes
+    digest: Digest
+    question_digest: Digest
+    ordering_form: OrderingForm
+    route: str
+    max_tokens: int
+    artifact_digests: tuple[Digest, ...]
+    locator_digests: tuple[Digest, ...]
+
+
+def question_digest(question: Question, form: OrderingForm) -> Digest:
+    """The identity of a question: ordered parts, answer form, parameters and ordering form (DESIGN: digests)."""
+    return canonical_digest(
+        {
+            "parts": [_part_identity(part) for part in question.parts],
+            "answer_schema": question.answer_schema,
+            "max_output_tokens": question.max_output_tokens,
+            "temperature": _temperature(question.temperature),
+            "ordering_form": form.value,
+        }
+    )
+
+
+def build_request(
+    question: Question,
+    *,
+    profile: Profile,
+    route: str,
+    staged_url: Callable[[Artifact], str],
+    limits: Limits,
+) -> ChatRequest:
+    """Build the request for `question`; `staged_url` names where the worker finds an artifact.
+
+    Raises ContractRefused with the name of the bound or rule: `question-empty`, `question-parts`, `prompt-text`,
+    `prompt-bytes`, `output-tokens`, `temperature`, `answer-form`, `ordering-strict`, `request-bytes`.
+    """
+    _check_bounds(question, limits)
+    kinds = part_kinds(question)
+    form = ordering_form(kinds, profile, question.ordering)
+    messages = [
+        {"role": "user", "content": [_content(slot, question.parts, staged_url) for slot in message]}
+        for message in lay_out(kinds, form, profile)
+    ]
+    body = wire_json(_fields(question, messages, profile, route))
+    if len(body) > limits.request_bytes:
+        raise ContractRefused("request-bytes", f"expected at most {limits.request_bytes} bytes, got {len(body)}")
+    return ChatRequest(
+        body=body,
+        digest=Digest.of(body),
+        question_digest=question_digest(question, form),
+        ordering_form=form,
+        route=route,
+        max_tokens=question.max_output_tokens,
+        artifact_digests=tuple(part.artifact.digest for part in question.media),
+        locator_digests=tuple(locator_digest(part.locator) for part in question.media),
+    )
+
+
+def _fields(question: Question, messages: list[Any], profile: Profile, route: str) -> dict[str, Any]:
+    wanted: dict[str, Any] = {
+        "model": route,
+        "messages": messages,
+        "max_tokens": question.max_output_tokens,
+        "temperature": float(_temperature(question.temperature)),
+        "stream": True,
+    }
+    if question.answer_schema is not None:
+        if not profile.honours("response_format"):
+            raise ContractRefused("answer-form", f"{profile.version} does not honour response_format")
+        wanted["response_format"] = _response_format(question.answer_schema, profile)
+    wanted["enable_thinking"] = False  # omitted means true: reasoning would eat the budget
+    return {name: value for name, value in wanted.items() if profile.honours(name)}
+
+
+def _response_format(schema: dict[str, Any], profile: Profile) -> dict[str, Any]:
+    guided = {**schema, "x-guidance": _GUIDANCE} if profile.schema_guidance else schema
+    return {"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, "schema": guided}}
+
+
+def _content(slot: Placed | Label, parts: tuple[Part, ...], staged_url: Callable[[Artifact], str]) -> dict[str, Any]:
+    if isinstance(slot, Label):
+        return {"type": "text", "text": slot.text}
+    part = parts[slot.index]
+    if isinstance(part, MediaPart):
+        kind = f"{part.artifact.modality.value}_url"
+        return {"type": kind, kind: {"url": staged_url(part.artifact)}}
+    return {"type": "text", "text": part.text}
+
+
+def _part_identity(part: Part) -> dict[str, Any]:
+    if not isinstance(part, MediaPart):
+        return {"kind": "text", "text": part.text}
+    identity: dict[str, Any] = {"kind": part.artifact.modality.value, "artifact": str(part.artifact.digest)}
+    if isinstance(part.locator, Derived):
+        identity["transformation"] = part.locator.transformation
+    return identity
+
+
+def _temperature(text: str) -> str:
+    """The shortest form of a temperature, so that "0", "0.0" and "0.00" are one question."""
+    if not _TEMPERATURE.fullmatch(text):
+        raise ContractRefused("temperature", f"expected a decimal from 0 to 2, got {len(text)} characters")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _check_bounds(question: Question, limits: Limits) -> None:
+    if not question.parts:
+        raise ContractRefused("question-empty", "expected at least one part, got none")
+    if len(question.parts) > limits.question_parts:
+        raise ContractRefused(
+            "question-parts", f"expected at most {limits.question_parts} parts, got {len(question.parts)}"
+        )
+    prompt_bytes = sum(_text_bytes(part.text) for part in question.parts if not isinstance(part, MediaPart))
+    if prompt_bytes > limits.prompt_bytes:
+        raise ContractRefused("prompt-bytes", f"expected at most {limits.prompt_bytes} bytes, got {prompt_bytes}")
+    if not 1 <= question.max_output_tokens <= limits.output_tokens:
+        raise ContractRefused(
+            "output-tokens", f"expected 1 to {limits.output_tokens} tokens, got {question.max_output_tokens}"
+        )
+
+
+def _text_bytes(text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise ContractRefused("prompt-text", f"a lone surrogate at character {error.start} of a text part") from None
