@@ -1,0 +1,157 @@
+"""What a bundle must satisfy beyond its types: one kind per part, locations, answer forms, unique ids, bounds.
+
+Each rule yields findings: a path, the rule's name, and what was expected and what came. A message never repeats a
+prompt, and of a URL it shows neither query nor userinfo.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from jsonschema import Draft202012Validator, SchemaError
+from msgspec import UNSET, UnsetType
+
+from contracts.artifact import Modality
+from contracts.bundle_document import AnswerDocument, PartDocument, QuestionDocument
+from contracts.bundle_reader import Path, shown
+from contracts.digest import canonical_json
+from contracts.errors import InputError
+from contracts.limits import Limits
+from contracts.locator import redact_url
+
+Finding = tuple[Path, str, str]
+
+KINDS = (*(modality.value for modality in Modality), "text")
+_PROVENANCE = ("sha256", "caption", "collected_at", "collector")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_URL = re.compile(r"https?://[^/?#\s]+\S*", flags=re.IGNORECASE)
+_LEAP_SECOND = re.compile(r":60(?=[.Zz+-])")
+_REFERENCES = ("$ref", "$dynamicRef")
+
+
+def part_kind(part: PartDocument) -> tuple[str, str] | None:
+    """The one kind of a part and its value, or None where it has none or several."""
+    present = [(kind, value) for kind in KINDS if (value := getattr(part, kind)) is not UNSET]
+    return present[0] if len(present) == 1 else None
+
+
+def question_findings(question: QuestionDocument, where: Path, limits: Limits) -> Iterator[Finding]:
+    """Everything wrong with one question that its types do not say."""
+    if len(question.parts) > limits.question_parts:
+        reason = f"expected at most {limits.question_parts} parts, got {len(question.parts)}"
+        yield (*where, "parts"), "bundle-parts", reason
+    for index, part in enumerate(question.parts):
+        yield from _part_findings(part, (*where, "parts", index))
+    texts = [part.text for part in question.parts if not isinstance(part.text, UnsetType)]
+    if not texts:
+        yield (*where, "parts"), "bundle-prompt", "a question needs a text part that asks something"
+    size = sum(len(text.encode()) for text in texts)
+    if size > limits.prompt_bytes:
+        yield (*where, "parts"), "bundle-prompt", f"expected at most {limits.prompt_bytes} bytes of text, got {size}"
+    yield from tokens_findings(question.max_output_tokens, where, limits)
+    yield from _label_findings(question.labels, (*where, "labels"), limits)
+    if isinstance(question.answer, AnswerDocument):
+        yield from _schema_findings(question.answer.json_schema, (*where, "answer", "json_schema"), limits)
+
+
+def tokens_findings(tokens: int | UnsetType, where: Path, limits: Limits) -> Iterator[Finding]:
+    """Whether a token budget is within the limit."""
+    if not isinstance(tokens, UnsetType) and tokens > limits.output_tokens:
+        yield (*where, "max_output_tokens"), "bundle-tokens", f"expected at most {limits.output_tokens}, got {tokens}"
+
+
+def _part_findings(part: PartDocument, where: Path) -> Iterator[Finding]:
+    kind = part_kind(part)
+    if kind is None:
+        yield where, "bundle-part-kind", f"a part has exactly one of {', '.join(KINDS)}"
+        return
+    name, value = kind
+    if name == "text":
+        for key in _PROVENANCE:
+            if getattr(part, key) is not UNSET:
+                yield (*where, key), "bundle-part-kind", f"{key} belongs to a medium, this part is text"
+        if not value.strip():
+            yield (*where, "text"), "bundle-prompt", "expected text, got only white space"
+    elif reason := location_reason(value):
+        yield (*where, name), "bundle-location", reason
+    if not isinstance(part.collected_at, UnsetType) and not _is_date(part.collected_at):
+        yield (*where, "collected_at"), "bundle-date", f"{shown(part.collected_at)} is not a date and time that exists"
+
+
+def location_reason(location: str) -> str | None:
+    """Why `location` is neither an http(s) URL nor a path beneath the bundle's folder; None if it is one.
+
+    A path has one form: relative, forward slashes, no empty, `.` or `..` step. Whether a link leads out of the
+    folder can only be seen when the file is opened, and is checked there.
+    """
+    if scheme := _SCHEME.match(location):
+        name = scheme[1].lower()
+        if name not in ("http", "https"):
+            return f"the scheme {shown(name)} is not read, only http and https; a local file is named by its path"
+        return None if _URL.fullmatch(location) else f"{shown(redact_url(location))} is not a URL with a host"
+    if "\\" in location:
+        return "a path has forward slashes, got a backslash"
+    if location.startswith("/"):
+        return "a path is relative to the bundle's folder, got an absolute one"
+    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in location):
+        return "a path has no control characters"
+    steps = location.split("/")
+    if ".." in steps:
+        return f"{shown(location)} leaves the bundle's folder or walks back in it; '..' is not read"
+    if "." in steps or "" in steps:
+        plain = "/".join(step for step in steps if step not in ("", "."))
+        return f"{shown(location)} has an empty or '.' step; expected {shown(plain)}"
+    return None
+
+
+def _is_date(text: str) -> bool:
+    """Whether an RFC 3339 timestamp names a moment; a leap second is one, though datetime has no room for it."""
+    try:
+        datetime.fromisoformat(_LEAP_SECOND.sub(":59", text).upper())
+    except ValueError:
+        return False
+    return True
+
+
+def _label_findings(labels: dict[str, str], where: Path, limits: Limits) -> Iterator[Finding]:
+    if len(labels) > limits.labels:
+        yield where, "bundle-labels", f"expected at most {limits.labels} labels, got {len(labels)}"
+    for key, value in labels.items():
+        size = len(key.encode()) + len(value.encode())
+        if size > limits.label_bytes or not key:
+            reason = f"expected a name and at most {limits.label_bytes} bytes with it, got {size}"
+            yield (*where, key), "bundle-labels", reason
+
+
+def _schema_findings(schema: dict[str, Any], where: Path, limits: Limits) -> Iterator[Finding]:
+    """Whether an answer form can be used: a valid JSON Schema in itself, that asks for nothing from elsewhere."""
+    try:
+        size = len(canonical_json(schema))
+    except InputError as error:
+        yield where, "bundle-schema", error.reason
+        return
+    if size > limits.schema_bytes:
+        yield where, "bundle-schema", f"expected at most {limits.schema_bytes} bytes of JSON Schema, got {size}"
+        return
+    if any(not str(target).startswith("#") for target in _references(schema)):
+        yield where, "bundle-schema", "a reference must stay in the schema (#…); nothing is fetched for an answer form"
+        return
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        place = "/".join(str(step) for step in error.absolute_path) or "the top"
+        yield where, "bundle-schema", f"not a JSON Schema (draft 2020-12) at {shown(place)}, rule {error.validator}"
+
+
+def _references(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in _REFERENCES:
+                yield inner
+            yield from _references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _references(inner)
