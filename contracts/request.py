@@ -41,16 +41,19 @@ class ChatRequest:
 
 
 def question_digest(question: Question, form: OrderingForm) -> Digest:
-    """The identity of a question: ordered parts, answer form, parameters and ordering form (DESIGN: digests)."""
-    return canonical_digest(
-        {
-            "parts": [_part_identity(part) for part in question.parts],
-            "answer_schema": question.answer_schema,
-            "max_output_tokens": question.max_output_tokens,
-            "temperature": _temperature(question.temperature),
-            "ordering_form": form.value,
-        }
-    )
+    """The identity of a question: the digest of its document (DESIGN: digests)."""
+    return canonical_digest(question_document(question, form))
+
+
+def question_document(question: Question, form: OrderingForm) -> dict[str, Any]:
+    """What identifies a question: ordered parts, answer form, parameters and ordering form. Receipts hold it."""
+    return {
+        "parts": [_part_identity(part) for part in question.parts],
+        "answer_schema": question.answer_schema,
+        "max_output_tokens": question.max_output_tokens,
+        "temperature": _temperature(question.temperature),
+        "ordering_form": form.value,
+    }
 
 
 def build_request(
