@@ -1,0 +1,1 @@
+"""Environment and files to frozen settings, once. The only reader of `os.environ`; knows no Prefect."""

@@ -1,0 +1,114 @@
+"""Loading: defaults, then mosaic.toml, then MOSAIC_* variables, then `--set`; the later source wins.
+
+Strict: a name that does not exist is refused with the closest one that does, wherever it stands, so that a mistyped
+bound is never a bound that is silently not in force.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from contracts.errors import InputError
+from contracts.limits import Limits
+from settings.environment import process_environment
+from settings.policy_rows import PolicyRow, closest, policy_row
+from settings.sources import FILE_VARIABLE, from_environment, from_file
+from settings.values import REPOSITORY, Settings
+
+FILE_NAME = "mosaic.toml"
+_SLUG = re.compile(r"[a-z0-9-]{1,32}")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_URL = re.compile(r"https?://[^/?#\s]+[^\s]*")
+_LIMIT_TYPES = {name: type(value) for name, value in ((each.name, each.default) for each in fields(Limits))}
+
+
+def load(
+    overrides: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Settings:
+    """The settings in force.
+
+    `overrides` are `--set NAME=VALUE`; `environment` is this process's unless given; `file` is MOSAIC_SETTINGS or
+    mosaic.toml in the repository unless given. Raises InputError: settings-unknown, settings-type, settings-file.
+    """
+    environment = process_environment() if environment is None else environment
+    named = environment.get(FILE_VARIABLE)
+    path = file or (Path(named) if named else REPOSITORY / FILE_NAME)
+    values: dict[str, Any] = {}
+    provenance: dict[str, str] = {}
+    if file or named or path.exists():
+        for name, value in from_file(path).items():
+            _take(values, provenance, name, value, str(path), path.resolve().parent)
+    for name, (variable, text) in from_environment(environment).items():
+        _take(values, provenance, name, text, variable, Path.cwd())
+    for name, text in (overrides or {}).items():
+        _take(values, provenance, name, text, "--set", Path.cwd())
+    limits = {name.removeprefix("limits."): values.pop(name) for name in list(values) if name.startswith("limits.")}
+    return Settings(**values, limits=Limits().changed(limits), provenance=provenance)
+
+
+def _take(values: dict[str, Any], provenance: dict[str, str], name: str, value: Any, source: str, folder: Path) -> None:
+    """Read one value of `source` and put it in force; a relative path is relative to `folder`."""
+    if name == "policies" and isinstance(value, dict):
+        values[name] = {policy: policy_row(policy, row, source) for policy, row in value.items()}
+        provenance.update(dict.fromkeys((f"policies.{p}.{f.name}" for p in value for f in fields(PolicyRow)), source))
+        return
+    reader = _READERS.get(name)
+    if reader is None:
+        raise InputError("settings-unknown", f"{source}: no setting {name!r}{closest(name, _READERS)}")
+    try:
+        read = reader(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError("settings-type", f"{source}: {name}: {error}") from error
+    values[name] = (folder / read) if isinstance(read, Path) else read
+    provenance[name] = source
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise ValueError(f"expected {what}")
+        return value
+
+    return read
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError("expected a path")
+    return Path(value).expanduser()
+
+
+def _number(kind: type, least: int) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError("expected a number")
+        if isinstance(value, float) and kind is int:
+            raise ValueError("expected a whole number")
+        number = kind(value)
+        if not least <= number < float("inf"):
+            raise ValueError(f"expected at least {least}, got {number}")
+        return number
+
+    return read
+
+
+_WORKER_URL = _matching(_URL, "an http or https URL")
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "home": _path,
+    "tenant": _matching(_SLUG, "1 to 32 of a-z, 0-9 and -"),
+    "policy": _matching(_NAME, "a policy's name"),
+    "release": _matching(_NAME, "a release's name"),
+    "worker_url": _WORKER_URL,
+    "worker_slots": _number(int, 1),
+    "prefect_api_url": _WORKER_URL,
+    "fetch_concurrency": _number(int, 1),
+    "decode_workers": _number(int, 1),
+    "lookahead_questions": _number(int, 1),
+    **{f"limits.{name}": _number(kind, 0) for name, kind in _LIMIT_TYPES.items()},
+}

@@ -1,0 +1,104 @@
+"""The settings in force: frozen values, each knowing where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contracts.limits import Limits
+from contracts.locator import redact_url
+from settings.policy_rows import PolicyRow
+
+if TYPE_CHECKING:
+    from contracts.network_policy import NetworkPolicy
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What this deployment runs with. `provenance` says of each dotted name where its value came from: `default`,
+    a file's path, an environment variable's name, or `--set`."""
+
+    home: Path = REPOSITORY / ".mosaic"  # everything that is kept, below
+    tenant: str = "default"  # whose media and receipts these are
+    policy: str = "public-web"  # name of the network policy
+    release: str = "calibration-0.9.5"  # where a bundle names none
+    worker_url: str | None = None  # None: an embedded worker is started
+    worker_slots: int = 4  # questions a worker answers at a time
+    prefect_api_url: str | None = None  # None: Prefect's server is started as our child
+    fetch_concurrency: int = 8  # sources fetched at a time
+    decode_workers: int = 2  # confined decoders kept warm; a decoder uses one core
+    lookahead_questions: int = 8  # questions prepared ahead of the one being answered
+    limits: Limits = field(default_factory=Limits)
+    policies: Mapping[str, PolicyRow] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def store(self) -> Path:
+        """Blobs, by digest."""
+        return self.home / "store"
+
+    @property
+    def staging(self) -> Path:
+        """Leased read-only files that workers open."""
+        return self.home / "staging"
+
+    @property
+    def quarantine(self) -> Path:
+        """Bytes that are not inspected yet."""
+        return self.home / "quarantine"
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's SQLite file."""
+        return self.home / "ledger.sqlite"
+
+    @property
+    def locks(self) -> Path:
+        """Lock files of this host."""
+        return self.home / "locks"
+
+    @property
+    def reports(self) -> Path:
+        """Reports of runs."""
+        return self.home / "reports"
+
+    @property
+    def logs(self) -> Path:
+        """Logs of our children."""
+        return self.home / "logs"
+
+    @property
+    def engine(self) -> Path:
+        """Unpacked model bundles."""
+        return self.home / "engine"
+
+    @property
+    def prefect(self) -> Path:
+        """The home of Prefect's server, when it is our child."""
+        return self.home / "prefect"
+
+    def network_policy(self, name: str | None = None) -> NetworkPolicy:
+        """The policy called `name`, or the one in force. Raises InputError (policy-unknown) naming those there are."""
+        from settings.policies import network_policy  # only who fetches or judges needs the address tables
+
+        return network_policy(self.policy if name is None else name, self.policies)
+
+    def describe(self) -> Iterator[tuple[str, str, str]]:
+        """Each setting in force as (dotted name, value, where from). URLs are shown without query and userinfo."""
+        for name, value in self._named():
+            shown = redact_url(value) if isinstance(value, str) and name.endswith("_url") else value
+            yield name, "-" if shown is None else str(shown), self.provenance.get(name, "default")
+
+    def _named(self) -> Iterator[tuple[str, object]]:
+        for each in fields(self):
+            if each.name not in ("limits", "policies", "provenance"):
+                yield each.name, getattr(self, each.name)
+        for each in fields(self.limits):
+            yield f"limits.{each.name}", getattr(self.limits, each.name)
+        for policy, row in self.policies.items():
+            for each in fields(row):
+                yield f"policies.{policy}.{each.name}", ",".join(str(item) for item in getattr(row, each.name))
