@@ -96,7 +96,7 @@ def write_gif(images: Sequence[Image.Image], delay_ms: int) -> bytes:
     parts = [b"GIF89a", struct.pack("<HHBBB", width, height, 0, 0, 0), _LOOP_FOREVER]
     for image in images:
         reduced = image.quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-        parts += [control, *GifImagePlugin.getdata(reduced)]
+        parts += [control, *GifImagePlugin.getdata(reduced, include_color_table=True)]
     return b"".join([*parts, b"\x3b"])
 
 

@@ -14,7 +14,7 @@ class SealedInput(io.RawIOBase):
         super().__init__()
         self._descriptor = descriptor
         self._position = 0
-        self.size_bytes = os.fstat(descriptor).st_size
+        self.size_bytes = os.lseek(descriptor, 0, os.SEEK_END)  # no stat call is left to a confined process
 
     def readable(self) -> bool:
         return True

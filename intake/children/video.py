@@ -6,10 +6,11 @@ name made an HTTP request), so it is told the format, allowed no other, no proto
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO
 
 import av
 from PIL import Image
@@ -33,8 +34,17 @@ _ANALYSE_US = 5_000_000
 
 
 def prepare() -> None:
-    """Warm what PyAV imports on first use. Call once, before the confinement."""
-    _picture(av.VideoFrame(16, 16, "yuv420p"))
+    """Warm what PyAV imports on first use, by way of a clip of one frame. Call once, before the confinement."""
+    out = io.BytesIO()
+    with av.open(out, "w", format="matroska") as container:
+        stream = container.add_stream("mpeg4", rate=1)
+        stream.width, stream.height, stream.pix_fmt, stream.thread_count = 16, 16, "yuv420p", 1
+        container.mux(stream.encode(av.VideoFrame(16, 16, "yuv420p")))
+        container.mux(stream.encode(None))
+    out.seek(0)
+    with _open(out, "matroska", Limits()) as container:
+        for frame in container.decode(video=0):
+            _picture(frame)
 
 
 def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: FrameSeen) -> dict[str, Any]:
@@ -100,7 +110,7 @@ class _Run:
             raise MediaRejected("video-duration", f"longer than {self._limits.video_duration_s} s")
 
 
-def _open(source: Source, demuxer: str, limits: Limits) -> av.container.InputContainer:
+def _open(source: BinaryIO, demuxer: str, limits: Limits) -> av.container.InputContainer:
     options = {
         "format_whitelist": demuxer if demuxer != "mov" else "mov,mp4",
         "protocol_whitelist": "none",

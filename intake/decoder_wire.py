@@ -1,0 +1,87 @@
+"""What crosses between the decoder pool and its confined children: bounds, and the reply as it may be.
+
+One JSON object per datagram of a SOCK_SEQPACKET channel. A child is not believed: what is not of this form breaks the
+protocol, and the pool kills who breaks it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from contracts.errors import ChildFailed
+
+REQUEST_BYTES = 4_096
+REPLY_BYTES = 16_384
+DERIVATIVE_BYTES_MAX = 64 << 20  # 64 frames of 1024 x 1024; also bounds what a child may write at all
+
+_FINDINGS_MAX = 32
+_NAME_CHARS = 64
+_TEXT_CHARS = 1_024
+_POSITIONS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A child's verdict: refused when `rule` is set, else accepted as `media_type` with `findings`.
+
+    `transformation` and `derivative_bytes` are set together, when the child made a derivative.
+    """
+
+    rule: str | None = None
+    reason: str = ""
+    media_type: str = ""
+    findings: dict[str, Any] = field(default_factory=dict)
+    transformation: dict[str, Any] | None = None
+    derivative_bytes: int = 0
+
+
+def parse_object(data: bytes) -> dict[str, Any]:
+    """One JSON object. Raises ChildFailed `decoder-protocol`, also for a datagram over REPLY_BYTES."""
+    if len(data) > REPLY_BYTES:
+        raise ChildFailed("decoder-protocol", f"a reply of more than {REPLY_BYTES} bytes")
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ChildFailed("decoder-protocol", f"{len(data)} bytes that are no JSON") from error
+    if not isinstance(value, dict):
+        raise ChildFailed("decoder-protocol", f"expected an object, got a {type(value).__name__}")
+    return value
+
+
+def parse_reply(data: bytes) -> Reply:
+    """The verdict in a datagram. Raises ChildFailed `decoder-protocol` for anything that is none."""
+    value = parse_object(data)
+    if "rule" in value:
+        return Reply(rule=_text(value.get("rule"), _NAME_CHARS), reason=_text(value.get("reason"), _TEXT_CHARS))
+    findings, made = _flat(value.get("findings")), value.get("transformation")
+    media_type = _text(value.get("media_type"), _NAME_CHARS)
+    if made is None:
+        return Reply(media_type=media_type, findings=findings)
+    size = value.get("derivative_bytes")
+    if type(size) is not int or not 0 < size <= DERIVATIVE_BYTES_MAX:
+        raise ChildFailed("decoder-protocol", "a derivative without a size in bounds")
+    return Reply(media_type=media_type, findings=findings, transformation=_flat(made), derivative_bytes=size)
+
+
+def _flat(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict) or len(value) > _FINDINGS_MAX:
+        raise ChildFailed("decoder-protocol", f"expected an object of at most {_FINDINGS_MAX} facts")
+    return {_text(name, _NAME_CHARS): _fact(fact) for name, fact in value.items()}
+
+
+def _fact(value: object) -> int | str | list[int]:
+    if isinstance(value, str):
+        return _text(value, _TEXT_CHARS)
+    if type(value) is int and abs(value) < 1 << 53:
+        return value
+    if isinstance(value, list) and len(value) <= _POSITIONS_MAX and all(type(item) is int for item in value):
+        return value
+    raise ChildFailed("decoder-protocol", f"expected a fact that is a whole number or text, got {type(value).__name__}")
+
+
+def _text(value: object, longest: int) -> str:
+    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
+        raise ChildFailed("decoder-protocol", f"expected printable text of at most {longest} characters")
+    return value

@@ -1,0 +1,209 @@
+"""The pool of confined decoders: hostile bytes in, an Inspection or a named refusal out.
+
+Workers are started and confined before they see a byte. Each gets one item at a time as a sealed memory file. One
+that died, overran, broke the protocol or refused its item's content is killed with its group and replaced in the
+background; so is one that served its share, because a worker that was taken over could lie about later items.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from contracts.artifact import MEDIA_TYPES, Artifact, Modality
+from contracts.derivation import Derivation
+from contracts.errors import ChildFailed, EvidenceError, MediaRejected
+from contracts.limits import Limits
+from contracts.records import Derivative, Inspection
+from contracts.signatures import signature_of
+from intake.decoder_wire import Reply, parse_reply
+from intake.decoder_worker import DecoderWorker
+from intake.sealed import Sealed, seal
+
+_SEALED_AHEAD = 2  # items hashed and waiting for a worker: enough to never starve one, and memory stays bounded
+_TYPE_RULES = "type-"  # refused before any decoder saw the bytes: the worker is as good as new
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    sealed: Sealed
+    modality: Modality
+    derive: Derivation | None
+
+
+class DecoderPool:
+    """`workers` confined decoders, each replaced after `recycle_after` items. Use it as an async context manager.
+
+    `stderr` is a descriptor for the children's standard error; None discards it.
+    """
+
+    def __init__(self, *, limits: Limits, workers: int = 2, recycle_after: int = 64, stderr: int | None = None) -> None:
+        self._limits = limits
+        self._count = workers
+        self._recycle_after = recycle_after
+        self._stderr = stderr
+        self._settled: asyncio.Queue[DecoderWorker | EvidenceError] = asyncio.Queue()
+        self._sealing = asyncio.Semaphore(workers + _SEALED_AHEAD)
+        self._workers: set[DecoderWorker] = set()
+        self._starts: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Start all workers; returns when the first is ready. Raises NeedMissing or ChildFailed when it cannot be."""
+        for _ in range(self._count):
+            self._start_one()
+        try:
+            self._settled.put_nowait(await self._idle())
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Kill every worker. Items in work fail."""
+        starts, self._starts = self._starts, set()
+        for start in starts:
+            start.cancel()
+        await asyncio.gather(*starts, return_exceptions=True)
+        for worker in list(self._workers):
+            self._discard(worker)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """Process ids of the workers that exist now, ready or starting."""
+        return frozenset(worker.pid for worker in self._workers)
+
+    async def inspect(self, source: int, *, modality: Modality, derive: Derivation | None = None) -> Inspection:
+        """Decode all of `source` (a seekable descriptor) as a part of `modality`, inside the limits.
+
+        The artifact's digest is of the bytes that were decoded. `derive` applies to videos: the inspection then has
+        the derivative, unless the video already is what it would be. Raises MediaRejected for a refusal (rule and
+        reason from the decoder, or `encoded-bytes`, `decode-wall-time`, `decode-cpu-time`, `decode-memory`),
+        ChildFailed when the decoder died or lied, StorageError when the source cannot be read.
+        """
+        async with self._sealing:
+            sealed = await self._seal(source, modality)
+            try:
+                return await self._decode(await self._idle(), _Item(sealed, modality, derive))
+            finally:
+                sealed.close()
+
+    async def _seal(self, source: int, modality: Modality) -> Sealed:
+        caps = {
+            Modality.IMAGE: self._limits.image_bytes,
+            Modality.AUDIO: self._limits.audio_bytes,
+            Modality.VIDEO: self._limits.video_bytes,
+        }
+        own = os.dup(source)  # the caller may close its own while a thread still reads
+        sealing = asyncio.ensure_future(asyncio.to_thread(_seal_and_close, own, caps[modality]))
+        try:
+            return await asyncio.shield(sealing)
+        except asyncio.CancelledError:
+            sealing.add_done_callback(_drop_sealed)
+            raise
+
+    async def _idle(self) -> DecoderWorker:
+        while True:
+            settled = await self._settled.get()
+            if isinstance(settled, EvidenceError):
+                self._start_one()
+                raise settled
+            if settled.is_alive():
+                return settled
+            self._replace(settled)
+
+    async def _decode(self, worker: DecoderWorker, item: _Item) -> Inspection:
+        derive = item.derive if item.modality is Modality.VIDEO else None
+        request = {"modality": item.modality.value, "derive": derive and derive.to_json()}
+        output = os.memfd_create("derivative", os.MFD_CLOEXEC)
+        begin = time.monotonic()
+        try:
+            reply = parse_reply(await worker.ask(request, [item.sealed.descriptor, output]))
+            milliseconds = (time.monotonic() - begin) * 1_000
+            if reply.rule is not None:
+                raise MediaRejected(reply.rule, reply.reason)
+            artifact = _artifact(reply, item)
+            derivative = _derivative(reply, output)
+        except MediaRejected as error:
+            self._release(worker, healthy=error.rule.startswith(_TYPE_RULES))
+            raise
+        except BaseException:
+            self._release(worker, healthy=False)
+            raise
+        finally:
+            os.close(output)
+        self._release(worker, healthy=True)
+        return Inspection(artifact, reply.findings, worker.layers, milliseconds, derivative)
+
+    def _release(self, worker: DecoderWorker, *, healthy: bool) -> None:
+        if healthy and worker.served < self._recycle_after:
+            self._settled.put_nowait(worker)
+        else:
+            self._replace(worker)
+
+    def _replace(self, worker: DecoderWorker) -> None:
+        self._discard(worker)
+        self._start_one()
+
+    def _discard(self, worker: DecoderWorker) -> None:
+        worker.kill()
+        self._workers.discard(worker)
+
+    def _start_one(self) -> None:
+        task = asyncio.ensure_future(self._start_worker())
+        self._starts.add(task)
+        task.add_done_callback(self._starts.discard)
+
+    async def _start_worker(self) -> None:
+        worker = DecoderWorker(self._limits, self._stderr)
+        self._workers.add(worker)
+        try:
+            await worker.greet()
+        except EvidenceError as error:
+            self._discard(worker)
+            self._settled.put_nowait(error)
+        else:
+            self._settled.put_nowait(worker)
+
+
+def _artifact(reply: Reply, item: _Item) -> Artifact:
+    """What the child says it is, where our own table says the same of the same bytes."""
+    known = MEDIA_TYPES.get(reply.media_type)
+    if known is None or item.modality not in known.modalities or signature_of(item.sealed.head) != known.name:
+        raise ChildFailed(
+            "decoder-protocol", f"{reply.media_type} is not what a {item.modality.value} part can be here"
+        )
+    return Artifact(item.sealed.digest, item.sealed.size_bytes, known.name, item.modality)
+
+
+def _derivative(reply: Reply, output: int) -> Derivative | None:
+    if reply.transformation is None:
+        return None
+    data = os.pread(output, reply.derivative_bytes, 0)
+    if len(data) != reply.derivative_bytes or signature_of(data[:16]) != "image/gif":
+        raise ChildFailed("decoder-protocol", f"{len(data)} bytes that are not the derivative that was announced")
+    return Derivative(data, "image/gif", reply.transformation)
+
+
+def _seal_and_close(source: int, max_bytes: int) -> Sealed:
+    try:
+        return seal(source, max_bytes=max_bytes)
+    finally:
+        os.close(source)
+
+
+def _drop_sealed(sealing: asyncio.Future[Sealed]) -> None:
+    with suppress(EvidenceError, asyncio.CancelledError):
+        sealing.result().close()
