@@ -122,6 +122,7 @@ attempt = Table(
     Column("result", Text),
     Column("started_at", Float, nullable=False),
     Column("ended_at", Float),
+    *_process_columns(),
     UniqueConstraint("run_id", "question_id", "number"),
 )
 Index("attempt_open", attempt.c.run_id, sqlite_where=text("state = 'open'"), postgresql_where=text("state = 'open'"))

@@ -1,0 +1,55 @@
+"""The storage of one MOSAIC_HOME, opened: which folder holds what, and the parts wired together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage.database import Database, open_leases, open_ledger
+from storage.disk_blobs import DiskBlobStore
+from storage.inspections import Inspections
+from storage.receipts import Receipts
+from storage.runs import Runs
+from storage.staging import Staging
+
+BLOBS, STAGING, QUARANTINE, LEDGER, LOCKS = "blobs", "staging", "quarantine", "ledger", "locks"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """All parts of a host's storage. One per process; it does not survive a fork.
+
+    `quarantine` is where a run keeps bytes that nobody has judged, in a folder named by the run's id that it makes
+    after the run's row: reap removes every folder there whose run does not run.
+    """
+
+    blobs: DiskBlobStore
+    staging: Staging
+    runs: Runs
+    receipts: Receipts
+    inspections: Inspections
+    ledger: Database
+    leases: Database
+    quarantine: Path
+
+    def close(self) -> None:
+        """Close the databases."""
+        self.ledger.close()
+        self.leases.close()
+
+
+def open_storage(home: Path) -> Storage:
+    """Open the storage under `home`, making what is missing. Raises StorageError."""
+    blobs = DiskBlobStore(home / BLOBS)
+    leases = open_leases(home / LEDGER)
+    ledger = open_ledger(home / LEDGER)
+    return Storage(
+        blobs=blobs,
+        staging=Staging(home / STAGING, locks=home / LOCKS, blobs=blobs, database=leases),
+        runs=Runs(ledger),
+        receipts=Receipts(ledger),
+        inspections=Inspections(ledger),
+        ledger=ledger,
+        leases=leases,
+        quarantine=home / QUARANTINE,
+    )
