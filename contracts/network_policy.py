@@ -1,0 +1,263 @@
+"""What a fetch may reach: named rules over one hop (its URL and the addresses its host resolved to).
+
+Every hop of a fetch goes through `check_url` and `check_addresses`, a redirect through `check_redirect` first; each
+raises PolicyDenied with the rule that decided. `judge` runs the same rules over given answers, without a network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from ipaddress import ip_address, ip_network
+from typing import Any
+from urllib.parse import urljoin
+
+from contracts.address_tables import Address, Network, tables_json, why_denied
+from contracts.digest import Digest, canonical_digest
+from contracts.errors import InputError, PolicyDenied
+from contracts.limits import Limits
+from contracts.url_grammar import AUTHORITY_RULES, DEFAULT_PORTS, HOST_RULES, TEXT_RULES, Target, parse_url
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_WEB_PORTS = frozenset(DEFAULT_PORTS.values())
+_DNS_ANSWERS = Limits().dns_answers
+
+
+@lru_cache(maxsize=256)
+def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    try:
+        return tuple(ip_network(text) for text in texts)
+    except ValueError as error:
+        raise InputError("policy-network", f"expected CIDR networks, got {', '.join(texts)}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPolicy:
+    """A named policy. `ports` None means any; `allowed_hosts` are host suffixes on label borders, empty means any.
+
+    `deny_networks` are denied beside the tables. `unsafe_allow_networks` pass in spite of them: a policy with such, or
+    with other ports than 80 and 443, must say `unsafe` in its name. Networks are CIDR texts. Raises InputError for a
+    policy that is not this.
+    """
+
+    name: str
+    schemes: tuple[str, ...] = ("http", "https")
+    ports: tuple[int, ...] | None = (80, 443)
+    allowed_hosts: tuple[str, ...] = ()
+    deny_networks: tuple[str, ...] = ()
+    unsafe_allow_networks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InputError("policy-name", f"expected a kebab-case name, got {self.name!r}")
+        if not self.schemes or not set(self.schemes) <= set(DEFAULT_PORTS):
+            raise InputError("policy-schemes", f"policy {self.name}: expected http and https, got {self.schemes}")
+        _networks(self.deny_networks)
+        _networks(self.unsafe_allow_networks)
+        wide = self.ports is None or not _WEB_PORTS.issuperset(self.ports)
+        if (wide or self.unsafe_allow_networks) and not self.is_unsafe:
+            raise InputError(
+                "policy-unsafe-name",
+                f"policy {self.name}: other ports than 80 and 443, and addresses that are not public, "
+                "need the word unsafe in its name",
+            )
+
+    @property
+    def is_unsafe(self) -> bool:
+        """Whether the policy may reach more than the public web; to be logged at every use."""
+        return "unsafe" in self.name.split("-")
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that is digested and that crosses to the fetcher."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> NetworkPolicy:
+        """The inverse of `to_json`."""
+        values: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
+        return cls(**values)
+
+    def digest(self) -> Digest:
+        """The identity of the policy and of the address tables it stands on."""
+        return canonical_digest({"policy": self.to_json(), "tables": tables_json()})
+
+
+PUBLIC_WEB = NetworkPolicy("public-web")
+PUBLIC_HTTPS = NetworkPolicy("public-https", schemes=("https",), ports=(443,))
+
+
+def _scheme_allowed(policy: NetworkPolicy, target: Target) -> str | None:
+    if target.scheme in policy.schemes:
+        return None
+    return f"expected {' or '.join(policy.schemes)}, got {target.scheme}"
+
+
+def _port_allowed(policy: NetworkPolicy, target: Target) -> str | None:
+    if policy.ports is None or target.port in policy.ports:
+        return None
+    return f"expected port {' or '.join(map(str, policy.ports))}, got {target.port}"
+
+
+def _host_allowed(policy: NetworkPolicy, target: Target) -> str | None:
+    suffixes = [suffix.lower().lstrip(".") for suffix in policy.allowed_hosts]
+    if not suffixes or any(target.host == suffix or target.host.endswith(f".{suffix}") for suffix in suffixes):
+        return None
+    return f"{target.host} is not among the {len(suffixes)} hosts that policy {policy.name} allows"
+
+
+def _not_denied_by_operator(policy: NetworkPolicy, address: Address) -> str | None:
+    for network in _networks(policy.deny_networks):
+        if _contains(network, address):
+            return f"{address} is in {network}, which policy {policy.name} denies"
+    return None
+
+
+def _public(policy: NetworkPolicy, address: Address) -> str | None:
+    if any(_contains(network, address) for network in _networks(policy.unsafe_allow_networks)):
+        return None
+    return why_denied(address)
+
+
+def _contains(network: Network, address: Address) -> bool:
+    return network.version == address.version and address in network
+
+
+TARGET_RULES: tuple[tuple[str, Callable[[NetworkPolicy, Target], str | None]], ...] = (
+    ("scheme", _scheme_allowed),
+    ("port", _port_allowed),
+    ("host-not-allowed", _host_allowed),
+)
+ADDRESS_RULES: tuple[tuple[str, Callable[[NetworkPolicy, Address], str | None]], ...] = (
+    ("address-denied-by-operator", _not_denied_by_operator),
+    ("address-denied", _public),
+)
+RULES = tuple(
+    name for table in (TEXT_RULES, AUTHORITY_RULES, HOST_RULES, TARGET_RULES, ADDRESS_RULES) for name, _ in table
+)
+"""The names of the rules in the order in which they are asked."""
+
+
+def check_url(policy: NetworkPolicy, url: str) -> Target:
+    """Read `url` and put it through the rules; an address in it is vetted here. Raises PolicyDenied."""
+    target = parse_url(url)
+    for name, rule in TARGET_RULES:
+        reason = rule(policy, target)
+        if reason is not None:
+            raise PolicyDenied(name, reason)
+    if target.literal is not None:
+        check_addresses(policy, target.host, [target.literal])
+    return target
+
+
+def check_addresses(
+    policy: NetworkPolicy, host: str, addresses: Sequence[str], *, max_answers: int = _DNS_ANSWERS
+) -> tuple[str, ...]:
+    """Vet everything that `host` resolved to; returns the distinct addresses in order, in canonical form.
+
+    One bad answer refuses all: a name that points inside and outside is a trick. Raises PolicyDenied.
+    """
+    distinct = tuple(dict.fromkeys(addresses))
+    if not distinct:
+        raise PolicyDenied("dns-no-answer", f"{host} has no address")
+    if len(distinct) > max_answers:
+        raise PolicyDenied("dns-answers-over-limit", f"{host}: expected at most {max_answers}, got {len(distinct)}")
+    vetted = []
+    for text in distinct:
+        address = _read_address(host, text)
+        for name, rule in ADDRESS_RULES:
+            reason = rule(policy, address)
+            if reason is not None:
+                raise PolicyDenied(name, reason if host == text else f"{host}: {reason}")
+        vetted.append(str(address))
+    return tuple(vetted)
+
+
+def _read_address(host: str, text: str) -> Address:
+    try:
+        address = ip_address(text)
+    except ValueError as error:
+        raise PolicyDenied("address-form", f"{host}: an answer is not an address") from error
+    if address.version == 6 and address.scope_id is not None:
+        raise PolicyDenied("address-form", f"{host}: an answer has a scope, so it is of this link")
+    return address
+
+
+def check_redirect(policy: NetworkPolicy, source: Target, locations: Sequence[bytes]) -> Target:
+    """Where a redirect from `source` leads, by all values of its Location headers. Raises PolicyDenied.
+
+    A reference is taken by RFC 3986 §5.2; from https to http is refused.
+    """
+    if len(locations) != 1:
+        raise PolicyDenied("redirect-location-count", f"expected one Location header, got {len(locations)}")
+    try:
+        location = locations[0].decode("ascii")
+    except UnicodeDecodeError as error:
+        raise PolicyDenied("redirect-location-form", "the Location header is not ASCII") from error
+    target = check_url(policy, _resolve_reference(source, location))
+    if source.scheme == "https" and target.scheme == "http":
+        raise PolicyDenied("redirect-downgrade", f"from https://{source.host} to http://{target.host}")
+    return target
+
+
+def _resolve_reference(source: Target, location: str) -> str:
+    if not location or "\\" in location or any(ord(character) <= 0x20 for character in location):
+        raise PolicyDenied("redirect-location-form", "the Location header is empty or has a space or a backslash")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", location):
+        return location  # urljoin would take http:name for a relative reference
+    if location.startswith("//"):
+        return f"{source.scheme}:{location}"
+    return urljoin(source.url, location)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the policy says of a URL: `verdict` is `allow` or `deny`."""
+
+    url: str
+    verdict: str
+    rule: str
+    reason: str
+
+
+def judge(
+    policy: NetworkPolicy,
+    url: str,
+    answers: Mapping[str, Sequence[str]] | Sequence[str],
+    *,
+    then: Sequence[str] | None = None,
+    location: str | None = None,
+) -> Verdict:
+    """Judge `url` and its first redirect without a network.
+
+    `answers` are the addresses by lower-case host name, or those of every name. `then` is what a second resolution
+    says: the first hop is dialled as it was vetted, so it matters to the redirect's hop only. A name without an answer
+    is denied.
+    """
+    try:
+        target = check_url(policy, url)
+        _vet(policy, target, answers)
+        if location is not None:
+            target = check_redirect(policy, target, [location.encode()])
+            _vet(policy, target, answers if then is None else then)
+    except PolicyDenied as denied:
+        return Verdict(url, "deny", denied.rule, denied.reason)
+    return Verdict(url, "allow", policy.name, f"every hop passes the {len(RULES)} rules")
+
+
+def judge_case(policy: NetworkPolicy, case: Mapping[str, Any]) -> Verdict:
+    """Judge a case of a case file: `url`, and optionally `dns`, `dns_then` and `location`. Raises InputError."""
+    answers, then, location = case.get("dns", []), case.get("dns_then"), case.get("location")
+    for name, value in (("dns", answers), ("dns_then", then or [])):
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise InputError("case-form", f"expected `{name}` to be a list of addresses")
+    if not isinstance(case.get("url"), str) or not isinstance(location, str | None):
+        raise InputError("case-form", "expected `url` and `location` to be texts")
+    return judge(policy, case["url"], answers, then=then, location=location)
+
+
+def _vet(policy: NetworkPolicy, target: Target, answers: Mapping[str, Sequence[str]] | Sequence[str]) -> None:
+    if target.literal is None:
+        found = answers.get(target.host, ()) if isinstance(answers, Mapping) else answers
+        check_addresses(policy, target.host, found)
