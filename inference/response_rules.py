@@ -1,0 +1,57 @@
+"""What a worker's response head must be before a byte of its stream is looked at. Pure.
+
+The checks, in order: 1. number of headers, 2. their bytes, 3. one content type, `text/event-stream`, 4. no content
+coding, 5. the request id, where the profile says that the engine echoes it.
+"""
+
+from __future__ import annotations
+
+import httpx
+import msgspec
+
+from contracts.engine_text import shown
+from contracts.errors import StreamViolation
+from contracts.limits import Limits
+from contracts.profile import Profile
+
+_FRAMING_BYTES = 4  # ": " and CRLF
+
+
+class _Message(msgspec.Struct):
+    message: str
+
+
+def names_of(headers: httpx.Headers, name: str) -> list[str]:
+    """Every value of the header `name`."""
+    return headers.get_list(name)
+
+
+def check_headers(headers: httpx.Headers, profile: Profile, limits: Limits, request_id: str) -> None:
+    """Raise StreamViolation for a head that cannot begin an answer stream: `response-headers`,
+    `response-header-bytes`, `content-type`, `content-encoding`, `request-id-echo`."""
+    raw = headers.raw
+    if len(raw) > limits.response_headers:
+        raise StreamViolation("response-headers", f"expected at most {limits.response_headers}, got {len(raw)}")
+    size = sum(len(name) + len(value) + _FRAMING_BYTES for name, value in raw)
+    if size > limits.response_header_bytes:
+        raise StreamViolation("response-header-bytes", f"expected at most {limits.response_header_bytes}, got {size}")
+    types = names_of(headers, "content-type")
+    if len(types) != 1 or types[0].partition(";")[0].strip().lower() != "text/event-stream":
+        got = shown(types[0]) if len(types) == 1 else f"{len(types)} of them"
+        raise StreamViolation("content-type", f"expected one text/event-stream, got {got}")
+    if names_of(headers, "content-encoding") not in ([], ["identity"]):
+        raise StreamViolation("content-encoding", "expected none, which is what was asked for")
+    if profile.request_id_echo:
+        echoed = names_of(headers, "x-request-id")
+        if echoed != [request_id]:
+            raise StreamViolation("request-id-echo", f"expected the request's id once, got {len(echoed)} other")
+
+
+def error_text(body: bytes, content_type: str) -> str:
+    """What an error's body says, bounded and masked: its `message`, or the text itself."""
+    if content_type.partition(";")[0].strip().lower() == "application/json":
+        try:
+            return shown(msgspec.json.decode(body, type=_Message).message)
+        except msgspec.MsgspecError:
+            return f"{len(body)} bytes of JSON without a message"
+    return shown(body.decode(errors="replace")) or "no text"
