@@ -14,8 +14,10 @@ from typing import Any
 
 from contracts.errors import InputError
 from contracts.limits import Limits
+from contracts.network_policy import NetworkPolicy
+from settings.closest import closest
 from settings.environment import process_environment
-from settings.policy_rows import PolicyRow, closest, policy_row
+from settings.policies import named_policy, policy_of_table
 from settings.sources import FILE_VARIABLE, from_environment, from_file
 from settings.values import REPOSITORY, Settings
 
@@ -34,7 +36,8 @@ def load(
     """The settings in force.
 
     `overrides` are `--set NAME=VALUE`; `environment` is this process's unless given; `file` is MOSAIC_SETTINGS or
-    mosaic.toml in the repository unless given. Raises InputError: settings-unknown, settings-type, settings-file.
+    mosaic.toml in the repository unless given. Raises InputError: settings-unknown, settings-type, settings-file,
+    policy-unknown, policy-redefined, and what NetworkPolicy refuses.
     """
     environment = process_environment() if environment is None else environment
     named = environment.get(FILE_VARIABLE)
@@ -49,14 +52,20 @@ def load(
     for name, text in (overrides or {}).items():
         _take(values, provenance, name, text, "--set", Path.cwd())
     limits = {name.removeprefix("limits."): values.pop(name) for name in list(values) if name.startswith("limits.")}
-    return Settings(**values, limits=Limits().changed(limits), provenance=provenance)
+    settings = Settings(**values, limits=Limits().changed(limits), provenance=provenance)
+    named_policy(settings.policy, settings.policies)  # a policy that does not exist must not wait for the first fetch
+    return settings
 
 
 def _take(values: dict[str, Any], provenance: dict[str, str], name: str, value: Any, source: str, folder: Path) -> None:
     """Read one value of `source` and put it in force; a relative path is relative to `folder`."""
     if name == "policies" and isinstance(value, dict):
-        values[name] = {policy: policy_row(policy, row, source) for policy, row in value.items()}
-        provenance.update(dict.fromkeys((f"policies.{p}.{f.name}" for p in value for f in fields(PolicyRow)), source))
+        values[name] = {policy: policy_of_table(policy, table, source) for policy, table in value.items()}
+        provenance.update(
+            dict.fromkeys(
+                (f"policies.{policy}.{each.name}" for policy in value for each in fields(NetworkPolicy)), source
+            )
+        )
         return
     reader = _READERS.get(name)
     if reader is None:

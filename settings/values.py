@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from contracts.limits import Limits
 from contracts.locator import redact_url
-from settings.policy_rows import PolicyRow
-
-if TYPE_CHECKING:
-    from contracts.network_policy import NetworkPolicy
+from contracts.network_policy import NetworkPolicy
+from settings.policies import named_policy
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -33,7 +30,7 @@ class Settings:
     decode_workers: int = 2  # confined decoders kept warm; a decoder uses one core
     lookahead_questions: int = 8  # questions prepared ahead of the one being answered
     limits: Limits = field(default_factory=Limits)
-    policies: Mapping[str, PolicyRow] = field(default_factory=dict)
+    policies: Mapping[str, NetworkPolicy] = field(default_factory=dict)
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -83,9 +80,7 @@ class Settings:
 
     def network_policy(self, name: str | None = None) -> NetworkPolicy:
         """The policy called `name`, or the one in force. Raises InputError (policy-unknown) naming those there are."""
-        from settings.policies import network_policy  # only who fetches or judges needs the address tables
-
-        return network_policy(self.policy if name is None else name, self.policies)
+        return named_policy(self.policy if name is None else name, self.policies)
 
     def describe(self) -> Iterator[tuple[str, str, str]]:
         """Each setting in force as (dotted name, value, where from). URLs are shown without query and userinfo."""
@@ -99,6 +94,8 @@ class Settings:
                 yield each.name, getattr(self, each.name)
         for each in fields(self.limits):
             yield f"limits.{each.name}", getattr(self.limits, each.name)
-        for policy, row in self.policies.items():
-            for each in fields(row):
-                yield f"policies.{policy}.{each.name}", ",".join(str(item) for item in getattr(row, each.name))
+        for policy, value in self.policies.items():
+            for each in fields(value):
+                if each.name != "name":
+                    shown = getattr(value, each.name)
+                    yield f"policies.{policy}.{each.name}", shown and ",".join(str(item) for item in shown)

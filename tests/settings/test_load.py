@@ -10,6 +10,7 @@ import pytest
 
 from contracts.errors import InputError
 from contracts.limits import Limits
+from contracts.network_policy import PUBLIC_HTTPS, NetworkPolicy
 from settings.environment import minimal_environment
 from settings.load import load
 from settings.values import REPOSITORY, Settings
@@ -103,9 +104,18 @@ def test_relative_homes_are_relative_to_who_says_so(tmp_path: Path) -> None:
         ("[policies.lab]\nport = [80]", {}, {}, "settings-unknown", "did you mean ports?"),
         ("[policies.lab]\nports = 80", {}, {}, "settings-type", "expected a list of int"),
         ("[policies.lab]\nports = [true]", {}, {}, "settings-type", "expected a list of int"),
-        ('[policies.lab]\ndeny_networks = ["10.0.0.1/8"]', {}, {}, "settings-type", "host bits set"),
-        ('[policies.lab]\nunsafe_allow_networks = ["10.0.0.0/8"]', {}, {}, "policy-unsafe-name", "say unsafe"),
-        ("[policies.Lab]\nports = [80]", {}, {}, "settings-type", "a policy's name"),
+        ('[policies.lab]\ndeny_networks = ["10.0.0.1/8"]', {}, {}, "policy-network", "10.0.0.1/8"),
+        (
+            '[policies.lab]\nunsafe_allow_networks = ["10.0.0.0/8"]',
+            {},
+            {},
+            "policy-unsafe-name",
+            "need the word unsafe",
+        ),
+        ("[policies.Lab]\nports = [80]", {}, {}, "policy-name", "expected a kebab-case name"),
+        ("[policies.public-web]\nports = [80]", {}, {}, "policy-redefined", "choose another name"),
+        ("policies = 3", {}, {}, "settings-unknown", "no setting 'policies'"),
+        ('policy = "lab"', {}, {}, "policy-unknown", "there are public-https, public-web"),
     ],
 )
 def test_what_does_not_exist_or_fit_is_refused(
@@ -133,3 +143,15 @@ def test_a_child_inherits_no_secret() -> None:
     finally:
         del os.environ["SOME_TOKEN"]
     assert {"PATH", "LANG", "PORT"} <= set(environment) <= {"PATH", "HOME", "TMPDIR", "TZ", "LANG", "PORT"}
+
+
+def test_a_file_defines_policies(tmp_path: Path) -> None:
+    """A table under policies is a network policy; the ready ones stay beside it."""
+    toml = 'policy = "unsafe-lab"\n[policies.unsafe-lab]\nports = [8080]\nunsafe_allow_networks = ["10.0.0.0/8"]\n'
+    settings = loaded(tmp_path, toml)
+    lab = NetworkPolicy("unsafe-lab", ports=(8080,), unsafe_allow_networks=("10.0.0.0/8",))
+    assert settings.network_policy() == lab
+    assert settings.network_policy("public-https") == PUBLIC_HTTPS
+    assert ("policies.unsafe-lab.ports", "8080", str(tmp_path / "mosaic.toml")) in list(settings.describe())
+    with pytest.raises(InputError, match="there are public-https, public-web, unsafe-lab"):
+        settings.network_policy("lab")
