@@ -33,6 +33,7 @@ class DecoderWorker:
         )
         self.layers: tuple[str, ...] = ()
         self.served = 0
+        self._receiving = False
 
     @property
     def pid(self) -> int:
@@ -73,17 +74,22 @@ class DecoderWorker:
         return self._child.is_alive()
 
     def kill(self) -> int:
-        """End the child and its group at once, close the channel. Idempotent; the return code."""
+        """End the child and its group at once; who awaits its verdict is told of its death. Idempotent; the return
+        code."""
         code = self._child.kill()
-        self._channel.close()
+        if not self._receiving:  # else the end of file wakes the receiver, who closes
+            self._channel.close()
         return code
 
     async def _receive(self) -> bytes:
         loop = asyncio.get_running_loop()
+        self._receiving = True
         try:
             data = await loop.sock_recv(self._channel, REPLY_BYTES + 1)
         except OSError:
             data = b""
+        finally:
+            self._receiving = False
         if not data:
             raise await self._death()
         return data

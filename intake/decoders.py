@@ -51,6 +51,7 @@ class DecoderPool:
         self._sealing = asyncio.Semaphore(workers + _SEALED_AHEAD)
         self._workers: set[DecoderWorker] = set()
         self._starts: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def start(self) -> None:
         """Start all workers; returns when the first is ready. Raises NeedMissing or ChildFailed when it cannot be."""
@@ -63,13 +64,15 @@ class DecoderPool:
             raise
 
     async def close(self) -> None:
-        """Kill every worker. Items in work fail."""
+        """Kill every worker, for good. Items that are in work or waiting fail with ChildFailed."""
+        self._closed = True
         starts, self._starts = self._starts, set()
         for start in starts:
             start.cancel()
         await asyncio.gather(*starts, return_exceptions=True)
         for worker in list(self._workers):
             self._discard(worker)
+        self._settled.put_nowait(ChildFailed("decoders-closed", "the decoder pool was closed"))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -118,6 +121,8 @@ class DecoderPool:
         while True:
             settled = await self._settled.get()
             if isinstance(settled, EvidenceError):
+                if self._closed:
+                    self._settled.put_nowait(settled)  # for the next who waits
                 self._start_one()
                 raise settled
             if settled.is_alive():
@@ -148,7 +153,7 @@ class DecoderPool:
         return Inspection(artifact, reply.findings, worker.layers, milliseconds, derivative)
 
     def _release(self, worker: DecoderWorker, *, healthy: bool) -> None:
-        if healthy and worker.served < self._recycle_after:
+        if healthy and worker.served < self._recycle_after and not self._closed:
             self._settled.put_nowait(worker)
         else:
             self._replace(worker)
@@ -162,6 +167,8 @@ class DecoderPool:
         self._workers.discard(worker)
 
     def _start_one(self) -> None:
+        if self._closed:
+            return
         task = asyncio.ensure_future(self._start_worker())
         self._starts.add(task)
         task.add_done_callback(self._starts.discard)

@@ -79,25 +79,28 @@ def sound(form: str = "wav", seconds: float = 0.5, rate: int = 16_000, channels:
     return out.getvalue()
 
 
-def clip(images: list[Image.Image], codec: str = "libx264", rate: int = 8, **options: str) -> bytes:
+def clip(
+    images: list[Image.Image], codec: str = "libx264", rate: int = 8, options: dict[str, str] | None = None
+) -> bytes:
     """A video file of `images`: libx264 in MP4, libvpx or libvpx-vp9 in WebM. `options` are the muxer's."""
     form = "mp4" if codec in ("libx264", "mpeg4") else "webm"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "clip"  # a real file: faststart reads back what it wrote
-        with av.open(str(path), "w", format=form, options=options) as container:
+        with av.open(str(path), "w", format=form, options=options or {}) as container:
             stream: Any = container.add_stream(codec, rate=Fraction(rate))
             stream.width, stream.height = images[0].width, images[0].height
             stream.pix_fmt = "yuv420p"
             stream.thread_count = 1
             for image in images:
-                container.mux(stream.encode(av.VideoFrame.from_image(image)))
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(np.asarray(image), format="rgb24")))
             container.mux(stream.encode(None))
         return path.read_bytes()
 
 
-def mp4(frames: int = 12, size: tuple[int, int] = (96, 64), **options: str) -> bytes:
-    """A square that moves right, H.264 in MP4. `movflags="faststart"` puts the index first."""
-    return clip(moving_square(size, 0.25, 0.75, frames), "libx264", **options)
+def mp4(frames: int = 12, size: tuple[int, int] = (96, 64), movflags: str = "") -> bytes:
+    """A square that moves right, H.264 in MP4. `movflags` "faststart" puts the index first."""
+    options = {"movflags": movflags} if movflags else None
+    return clip(moving_square(size, 0.25, 0.75, frames), "libx264", options=options)
 
 
 def webm(frames: int = 12, size: tuple[int, int] = (96, 64), codec: str = "libvpx") -> bytes:

@@ -50,7 +50,7 @@ def decode_audio(source: Source, media_type: MediaType, limits: Limits) -> dict[
                 if samples > longest:
                     raise MediaRejected("audio-duration", f"longer than {limits.audio_duration_s} s")
             return _describe(sound, samples)
-    except (MediaRejected, MemoryError):
+    except (MediaRejected, MemoryError, ImportError):
         raise
     except Exception as error:
         where = f"{type(error).__name__} after {samples} samples, {source.size_bytes} bytes"

@@ -14,6 +14,7 @@ from PIL import (
     JpegImagePlugin,
     MpoImagePlugin,
     PngImagePlugin,
+    TiffImagePlugin,
     WebPImagePlugin,
 )
 
@@ -30,8 +31,8 @@ _FORMATS = {
     "GIF": "image/gif",
 }
 _OPENED = ("PNG", "JPEG", "WEBP", "GIF")
-_PLUGINS = (GifImagePlugin, JpegImagePlugin, MpoImagePlugin, PngImagePlugin, WebPImagePlugin)
-"""Imported before the confinement, as a confined Pillow can import nothing."""
+_PLUGINS = (GifImagePlugin, JpegImagePlugin, MpoImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin)
+"""Imported before the confinement, as a confined Pillow can import nothing (TIFF is the form of EXIF data)."""
 
 _EXIF_ORIENTATION = 0x0112
 
@@ -45,8 +46,9 @@ def prepare(limits: Limits) -> None:
     warnings.simplefilter("ignore")  # printing one opens source files
     warnings.simplefilter("error", Image.DecompressionBombWarning)
     for form in ("PNG", "JPEG", "WEBP", "GIF"):
-        out = io.BytesIO()
-        Image.new("RGB", (8, 8)).save(out, form)
+        out, exif = io.BytesIO(), Image.Exif()
+        exif[_EXIF_ORIENTATION] = 1
+        Image.new("RGB", (8, 8)).save(out, form, **({} if form == "GIF" else {"exif": exif}))
         with Image.open(io.BytesIO(out.getvalue()), formats=[form]) as image:
             image.load()
             image.getexif()
@@ -94,7 +96,7 @@ def frames(
                 count += 1
                 if not _next(image, count):
                     return
-    except (MediaRejected, MemoryError):
+    except (MediaRejected, MemoryError, ImportError):
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise MediaRejected("frame-pixels", f"the header claims more than {limits.frame_pixels} pixels") from error

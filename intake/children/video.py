@@ -64,7 +64,7 @@ def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: Fr
                 run.take(frame)
                 seen(run.frames - 1, partial(_picture, frame))
             return _describe(container, stream, media_type, run)
-    except (MediaRejected, MemoryError):
+    except (MediaRejected, MemoryError, ImportError):
         raise
     except Exception as error:
         ended = isinstance(error, av.error.EOFError)
@@ -90,12 +90,7 @@ class _Run:
             raise MediaRejected("video-frames", f"more than {limits.video_frames} frames")
         if frame.is_corrupt:
             raise MediaRejected("video-undecodable", f"frame {self.frames} is damaged")
-        if max(frame.width, frame.height) > limits.frame_side_px:
-            raise MediaRejected("frame-side", f"{frame.width} x {frame.height}, the bound is {limits.frame_side_px}")
-        if frame.width * frame.height > limits.video_frame_pixels:
-            raise MediaRejected(
-                "frame-pixels", f"{frame.width} x {frame.height}, the bound is {limits.video_frame_pixels} pixels"
-            )
+        _check_size(frame.width, frame.height, limits)
         if self.frames == 1:
             self.width, self.height = frame.width, frame.height
         self._take_time(frame)
@@ -130,10 +125,18 @@ def _choose(container: av.container.InputContainer, media_type: MediaType, limit
     codec = stream.codec_context.name
     if _codec_name(codec) not in _CODECS[media_type.name]:
         raise MediaRejected("video-codec", f"{codec} is not an accepted codec of {media_type.name}")
+    _check_size(stream.codec_context.width, stream.codec_context.height, limits)
     stream.thread_type = "NONE"
     stream.codec_context.thread_count = 1
     stream.codec_context.options = {"max_pixels": str(limits.video_frame_pixels), "err_detect": "explode"}
     return stream
+
+
+def _check_size(width: int, height: int, limits: Limits) -> None:
+    if max(width, height) > limits.frame_side_px:
+        raise MediaRejected("frame-side", f"{width} x {height}, the longest side allowed is {limits.frame_side_px}")
+    if width * height > limits.video_frame_pixels:
+        raise MediaRejected("frame-pixels", f"{width} x {height}, the bound is {limits.video_frame_pixels} pixels")
 
 
 def _decoded(container: av.container.InputContainer, stream: av.VideoStream) -> Iterator[av.VideoFrame]:

@@ -1,0 +1,89 @@
+"""The fetcher: a confined, long-lived child that holds the network and nothing else.
+
+It starts with one Configure packet, confines itself, says Ready, and then fetches what it is told into the
+descriptors it is given, many at a time. It ends with its channel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import encodings.idna  # noqa: F401  (getaddrinfo imports it at its first call, when files are out of reach)
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+
+
+import anyio._backends._asyncio  # noqa: F401  (anyio imports it at its first call)
+
+from contracts.errors import EvidenceError
+from contracts.limits import MIB, Limits
+from contracts.network_policy import NetworkPolicy
+from intake.children.fetch_exchange import Exchange
+from intake.children.fetch_network import tls_context
+from intake.frames import Cancel, Configure, Done, Failed, Fetch, Frame, HopFrame, PacketChannel, Ready, read_order
+from sandbox.confine import confine, fetcher
+
+MEMORY_BYTES = 1024 * MIB  # address space over the baseline: resolver threads' stacks and arenas, 64 KiB a connection
+_RESOLVER_THREADS = 16  # a blocked resolution cannot be cancelled, so more of them than cores
+
+
+def main(channel: socket.socket, arguments: list[str]) -> None:
+    """Serve the channel until it ends."""
+    if arguments:
+        raise SystemExit(f"expected no arguments, got {len(arguments)}")
+    asyncio.run(_serve(PacketChannel(channel)))
+
+
+async def _serve(channel: PacketChannel) -> None:
+    packet, _ = await channel.receive()
+    configuration = read_order(packet)
+    if not isinstance(configuration, Configure):
+        raise SystemExit("expected a Configure packet first")
+    limits = Limits().changed(configuration.limits)
+    context = tls_context(configuration.extra_anchors)
+    # Loads the resolver's modules while their files can still be opened without the list of readable places.
+    socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
+    largest = max(limits.image_bytes, limits.audio_bytes, limits.video_bytes)
+    layers = confine(fetcher(MEMORY_BYTES, file_bytes=largest))
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_RESOLVER_THREADS))
+    await channel.send(Ready(list(layers)))
+    await _Service(channel, Exchange(limits, context)).run()
+
+
+class _Service:
+    """The fetches in flight."""
+
+    def __init__(self, channel: PacketChannel, exchange: Exchange) -> None:
+        self._channel = channel
+        self._exchange = exchange
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        while True:
+            packet, descriptors = await self._channel.receive()
+            if not packet:
+                os._exit(0)  # the parent is gone: no resolver thread may hold us back
+            order = read_order(packet)
+            if isinstance(order, Fetch) and len(descriptors) == 1:
+                task = asyncio.create_task(self._fetch(order, descriptors[0]))
+                self._tasks[order.id] = task
+            elif isinstance(order, Cancel) and order.id in self._tasks:
+                self._tasks[order.id].cancel()
+
+    async def _fetch(self, order: Fetch, into: int) -> None:
+        try:
+            report = await self._report(order, into)
+        finally:
+            os.close(into)
+            self._tasks.pop(order.id, None)
+        await self._channel.send(report)
+
+    async def _report(self, order: Fetch, into: int) -> Frame:
+        try:
+            policy = NetworkPolicy.from_json(order.policy)
+            body = await self._exchange.fetch(policy, order.url, order.max_bytes, into)
+        except EvidenceError as error:
+            return Failed(order.id, type(error).__name__, error.rule, error.reason[:2048])
+        hops = [HopFrame(**{**asdict(hop), "vetted": list(hop.vetted)}) for hop in body.hops]
+        return Done(order.id, body.size_bytes, str(body.digest), body.media_type, hops)

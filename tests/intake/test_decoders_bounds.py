@@ -1,0 +1,95 @@
+"""Bombs and lies: bounds hold on the work that is done, not on what a header says."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from contracts.artifact import Modality
+from contracts.errors import MediaRejected
+from contracts.limits import Limits
+from intake.decoders import DecoderPool
+from tests import media_samples as samples
+
+IMAGE, AUDIO, VIDEO = Modality.IMAGE, Modality.AUDIO, Modality.VIDEO
+ONE_MIB = 1 << 20
+
+BOMBS: dict[str, tuple[Modality, bytes, dict[str, float], str]] = {
+    "a PNG of 256 Mpx": (IMAGE, samples.png_claiming(16_000, 16_000), {}, "frame-pixels"),
+    "a PNG a little over the pixels": (IMAGE, samples.png_claiming(9_000, 7_200), {}, "frame-pixels"),
+    "a strip of 21,000 pixels": (IMAGE, samples.png_claiming(21_000, 2), {}, "frame-side"),
+    "a text chunk of 200 MiB": (IMAGE, samples.png_text_bomb(), {}, "image-text"),
+    "a GIF of 300 frames": (IMAGE, samples.gif_bomb(), {"animation_pixels": 40_000_000}, "animation-pixels"),
+    "a GIF of 300 frames as a video": (VIDEO, samples.gif_bomb(side=100), {"video_frames": 100}, "video-frames"),
+    "a rate of 2^31 - 1": (AUDIO, samples.wav_claiming(2**31 - 1, 1, 2_000, bytes(2_000)), {}, "audio-rate"),
+    "a rate of 100 Hz": (AUDIO, samples.wav_claiming(100, 1, 2_000, bytes(2_000)), {}, "audio-rate"),
+    "1,024 channels": (AUDIO, samples.wav_claiming(8_000, 1_024, 20_480, bytes(20_480)), {}, "audio-channels"),
+    "4 GiB of samples in 2 kB": (
+        AUDIO,
+        samples.wav_claiming(8_000, 1, 2**32 - 16, bytes(2_000)),
+        {},
+        "audio-truncated",
+    ),
+    "a FLAC of 2^36 samples": (AUDIO, samples.flac_claiming_endless(), {}, "audio-undecodable"),
+    "a recording too long": (AUDIO, samples.sound("flac", 3.0), {"audio_duration_s": 2}, "audio-duration"),
+    "a video too long": (VIDEO, samples.mp4(frames=24), {"video_duration_s": 2}, "video-duration"),
+    "a video of too many frames": (VIDEO, samples.webm(frames=24), {"video_frames": 20}, "video-frames"),
+    "a video of large frames": (
+        VIDEO,
+        samples.mp4(size=(640, 360)),
+        {"video_frame_pixels": 200_000},
+        "frame-pixels",
+    ),
+    "an image over its bytes": (
+        IMAGE,
+        samples.encode(samples.noise((600, 600)), "PNG"),
+        {"image_bytes": ONE_MIB},
+        "encoded-bytes",
+    ),
+}
+
+
+async def _rule(data: bytes, modality: Modality, limits: dict[str, float]) -> tuple[str, str]:
+    source = os.memfd_create("part")
+    try:
+        os.write(source, data)
+        async with DecoderPool(limits=Limits().changed(limits), workers=1, stderr=2) as pool:
+            with pytest.raises(MediaRejected) as caught:
+                await pool.inspect(source, modality=modality)
+            return caught.value.rule, caught.value.reason
+    finally:
+        os.close(source)
+
+
+@pytest.mark.parametrize("name", BOMBS)
+async def test_a_bomb_is_refused_by_the_bound_it_breaks(name: str) -> None:
+    """Each hostile file ends with the rule that it broke, and a reason with numbers."""
+    modality, data, limits, expected = BOMBS[name]
+    rule, reason = await _rule(data, modality, limits)
+    assert rule == expected
+    assert any(character.isdigit() for character in reason)
+
+
+SLOW = samples.gif_bomb(frames=1_000)
+PATIENT: dict[str, Any] = {"animation_pixels": 1e10}
+
+
+async def test_a_slow_file_ends_at_the_wall_limit() -> None:
+    """A file that is really slow is killed when its time is over."""
+    rule, _ = await _rule(SLOW, IMAGE, PATIENT | {"decode_wall_s": 0.3})
+    assert rule == "decode-wall-time"
+
+
+async def test_a_busy_file_ends_at_the_cpu_limit() -> None:
+    """CPU time is bounded by the kernel, apart from the wall."""
+    rule, _ = await _rule(SLOW, IMAGE, PATIENT | {"decode_cpu_s": 1})
+    assert rule == "decode-cpu-time"
+
+
+async def test_a_file_that_needs_too_much_memory_is_refused() -> None:
+    """Address space over the decoder at rest is bounded, and running out is a verdict."""
+    large = samples.png_claiming(8_000, 7_900, bytes(8_001 * 7_900))
+    rule, _ = await _rule(large, IMAGE, {"decode_memory_bytes": 32 * ONE_MIB})
+    assert rule == "decode-memory"
