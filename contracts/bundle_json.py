@@ -11,7 +11,18 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from contracts.bundle_reader import CLOSE_LIST, CLOSE_MAP, OPEN_LIST, OPEN_MAP, SCALAR, Document, Event, at, build
+from contracts.bundle_reader import (
+    CLOSE_LIST,
+    CLOSE_MAP,
+    MAX_DEPTH,
+    OPEN_LIST,
+    OPEN_MAP,
+    SCALAR,
+    Document,
+    Event,
+    at,
+    build,
+)
 
 _TOKEN = re.compile(
     r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|(?P<mark>[{}\[\]])|(?P<literal>[-+.0-9a-zA-Z]+)', flags=re.DOTALL
@@ -34,9 +45,18 @@ def read_json(name: str, text: str) -> Document:
         value = build(name, _events(name, text))
     except ValueError as error:  # NaN, infinities, an integer of thousands of digits
         raise at(name, 1, "bundle-syntax", f"not JSON: {error}") from error
-    if _SUSPICIOUS.search(text):
+    if _SUSPICIOUS.search(text) or _is_deep(value):
         value = build(name, _events(name, text))
     return Document(name, value, lambda: _events(name, text))
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether `value` nests deeper than MAX_DEPTH; level by level, so that the answer costs no stack."""
+    level: list[Any] = [[value]]
+    for _ in range(MAX_DEPTH + 1):
+        inside = (inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer))
+        level = [inner for inner in inside if isinstance(inner, dict | list)]
+    return bool(level)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

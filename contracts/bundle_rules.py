@@ -6,9 +6,11 @@ prompt, and of a URL it shows neither query nor userinfo.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
@@ -129,21 +131,28 @@ def _label_findings(labels: dict[str, str], where: Path, limits: Limits) -> Iter
 def _schema_findings(schema: dict[str, Any], where: Path, limits: Limits) -> Iterator[Finding]:
     """Whether an answer form can be used: a valid JSON Schema in itself, that asks for nothing from elsewhere."""
     try:
-        size = len(canonical_json(schema))
+        canonical = canonical_json(schema)
     except InputError as error:
         yield where, "bundle-schema", error.reason
         return
-    if size > limits.schema_bytes:
-        yield where, "bundle-schema", f"expected at most {limits.schema_bytes} bytes of JSON Schema, got {size}"
-        return
-    if any(not str(target).startswith("#") for target in _references(schema)):
+    if len(canonical) > limits.schema_bytes:
+        reason = f"expected at most {limits.schema_bytes} bytes of JSON Schema, got {len(canonical)}"
+        yield where, "bundle-schema", reason
+    elif any(not str(target).startswith("#") for target in _references(schema)):
         yield where, "bundle-schema", "a reference must stay in the schema (#…); nothing is fetched for an answer form"
-        return
+    elif reason_against := _schema_reason(canonical):
+        yield where, "bundle-schema", reason_against
+
+
+@lru_cache(maxsize=64)
+def _schema_reason(canonical: bytes) -> str | None:
+    """Why a schema is none. Remembered: a check costs a millisecond, and a bundle asks most questions in one form."""
     try:
-        Draft202012Validator.check_schema(schema)
+        Draft202012Validator.check_schema(json.loads(canonical))
     except SchemaError as error:
         place = "/".join(str(step) for step in error.absolute_path) or "the top"
-        yield where, "bundle-schema", f"not a JSON Schema (draft 2020-12) at {shown(place)}, rule {error.validator}"
+        return f"not a JSON Schema (draft 2020-12) at {shown(place)}, rule {error.validator}"
+    return None
 
 
 def _references(value: Any) -> Iterator[Any]:

@@ -135,6 +135,7 @@ BAD_TEXTS = {
     "a list as key": ("version: 1\n? [a]\n: b\n", "bundle-key-form", 2),
     "a deep list": ("version: 1\nid: " + "[" * 65 + "]" * 65, "bundle-depth", 2),
     "a bare value": ("hello", "bundle-type", 1),
+    "sixty-four levels": ("version: 1\nid: " + "[" * 63 + "]" * 63, "bundle-questions", 1),
     "nothing": ("", "bundle-type", 1),
 }
 
@@ -154,6 +155,7 @@ BAD_JSON = {
     "half a surrogate pair": ('{"version": 1,\n"id": "\\ud800"}', "bundle-syntax", 2),
     "an escaped NUL": ('{"version": 1,\n"id": "\\u0000"}', "bundle-nul", 2),
     "a hundred thousand brackets": ("\n" + "[" * 100_000, "bundle-depth", 2),
+    "sixty-five levels": ('{"version": 1,\n"id": ' + "[" * 64 + "]" * 64 + "}", "bundle-depth", 2),
     "thousands of digits": ('{"version": ' + "9" * 5_000 + "}", "bundle-syntax", 1),
 }
 

@@ -1,0 +1,34 @@
+"""The bundle's page: its example is a bundle, and it names every key and every rule there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from contracts.bundle import parse_bundle
+from contracts.bundle_document import BundleDocument, PartDocument, QuestionDocument
+from contracts.limits import Limits
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "bundle.md").read_text("utf-8")
+
+
+def test_the_example_of_the_page_is_a_bundle() -> None:
+    """What a reader copies from the page is accepted."""
+    example = PAGE.split("```yaml\n", 1)[1].split("```", 1)[0]
+    bundle = parse_bundle(example.encode(), name="example.yaml", limits=Limits())
+    assert [question.id for question in bundle.questions] == ["vehicle", "siren"]
+
+
+def test_the_page_names_every_key() -> None:
+    """A key that is read is a key that is explained."""
+    for document in (BundleDocument, QuestionDocument, PartDocument):
+        assert [key for key in document.__struct_fields__ if f"`{key}`" not in PAGE] == []
+
+
+def test_the_page_names_every_rule() -> None:
+    """A rule that can refuse a bundle is a rule that the page gives a reason for."""
+    sources = "".join(path.read_text("utf-8") for path in sorted((ROOT / "contracts").glob("bundle*.py")))
+    rules = set(re.findall(r'"(bundle-[a-z0-9-]+)"', sources))
+    assert len(rules) > 15
+    assert sorted(rule for rule in rules if f"`{rule}`" not in PAGE) == []
