@@ -64,7 +64,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def to_json(self) -> dict[str, Any]:
         """The manifest as plain values."""
         document: dict[str, Any] = msgspec.to_builtins(self)
-        return document
+        return document | {"modalities": [modality.value for modality in self.modalities]}
 
     def admit(self, question: Question) -> None:
         """Raise ContractRefused (`modality`) for a medium that this release does not accept."""
