@@ -23,7 +23,7 @@ from contracts.bundle_reader import Document
 from contracts.bundle_rules import Finding, part_kind, question_findings, tokens_findings
 from contracts.bundle_types import type_findings
 from contracts.bundle_yaml import read_yaml
-from contracts.digest import Digest, canonical_digest
+from contracts.digest import Digest, canonical_digest, canonical_json
 from contracts.errors import InputError
 from contracts.limits import Limits
 from contracts.locator import FileSource, UrlSource
@@ -128,7 +128,8 @@ def parse_bundle(data: bytes, *, name: str, limits: Limits) -> Bundle:
     """The bundle in `data`: JSON where `name` ends in .json, else YAML; UTF-8.
 
     `name` is what messages call the document. Raises InputError: its rule is that of the first problem, its reason
-    has a line `name:line: what` for each of up to `MAX_FINDINGS` problems.
+    has a line `name:line: what` for each of up to `MAX_FINDINGS` problems. Questions are held to `limits` as the bundle
+    itself narrows them.
     """
     if len(data) > limits.bundle_bytes:
         raise InputError("bundle-size", f"{name}: expected at most {limits.bundle_bytes} bytes, got {len(data)}")
@@ -147,7 +148,7 @@ def apply_assertions(bundle: Bundle, *, tenant: str, policy_name: str, limits: L
     """The limits in force for `bundle` under a deployment's `tenant`, policy and `limits`.
 
     Raises InputError: bundle-tenant or bundle-policy where the bundle asserts another one, limits-unknown and
-    limits-only-narrow, and bundle-narrowed where a question does not fit the limits its own bundle asks for.
+    limits-only-narrow, and bundle-narrowed where a question does not fit what is then in force.
     """
     for key, asserted, actual in (("tenant", bundle.tenant, tenant), ("policy", bundle.policy, policy_name)):
         if asserted is not None and asserted != actual:
@@ -155,13 +156,7 @@ def apply_assertions(bundle: Bundle, *, tenant: str, policy_name: str, limits: L
     narrowed = limits.narrowed(bundle.limits)
     _check_count(len(bundle.questions), narrowed, bundle.id)
     for question in bundle.questions:
-        prompt = sum(len(part.text.encode()) for part in question.parts if isinstance(part, TextPart))
-        for name, got in (
-            ("question_parts", len(question.parts)),
-            ("prompt_bytes", prompt),
-            ("output_tokens", question.max_output_tokens),
-            ("labels", len(question.labels)),
-        ):
+        for name, got in _sizes(question):
             if got > getattr(narrowed, name):
                 reason = f"question {question.id}: expected at most {getattr(narrowed, name)}, got {got}"
                 raise InputError("bundle-narrowed", f"{reason} (limits.{name})")
@@ -183,6 +178,10 @@ def _read(data: bytes, name: str) -> Document:
 
 
 def _findings(document: BundleDocument, limits: Limits) -> Iterator[Finding]:
+    try:
+        limits = limits.narrowed(document.limits)
+    except InputError as error:
+        yield ("limits",), error.rule, error.reason
     if len(document.questions) > limits.bundle_questions:
         reason = f"expected at most {limits.bundle_questions} questions, got {len(document.questions)}"
         yield ("questions",), "bundle-questions", reason
@@ -213,6 +212,19 @@ def _check_count(count: int, limits: Limits, bundle_id: str) -> None:
     if count > limits.bundle_questions:
         reason = f"bundle {bundle_id}: expected at most {limits.bundle_questions} questions, got {count}"
         raise InputError("bundle-narrowed", f"{reason} (limits.bundle_questions)")
+
+
+def _sizes(question: BundleQuestion) -> Iterator[tuple[str, int]]:
+    """Everything about a question that a limit bounds, by the limit's name."""
+    yield "question_parts", len(question.parts)
+    yield "prompt_bytes", sum(len(part.text.encode()) for part in question.parts if isinstance(part, TextPart))
+    yield "output_tokens", question.max_output_tokens
+    yield "labels", len(question.labels)
+    yield (
+        "label_bytes",
+        max((len(key.encode()) + len(value.encode()) for key, value in question.labels.items()), default=0),
+    )
+    yield "schema_bytes", 0 if question.answer_schema is None else len(canonical_json(question.answer_schema))
 
 
 def _resolved(document: BundleDocument) -> Bundle:

@@ -113,6 +113,9 @@ def test_assertions_confirm_and_narrow() -> None:
         ("acme", "public-web", {"output_tokens": 99}, "limits-only-narrow"),
         ("acme", "public-web", {"question_parts": 2}, "bundle-narrowed"),
         ("acme", "public-web", {"prompt_bytes": 4}, "bundle-narrowed"),
+        ("acme", "public-web", {"labels": 1}, "bundle-narrowed"),
+        ("acme", "public-web", {"label_bytes": 7}, "bundle-narrowed"),
+        ("acme", "public-web", {"schema_bytes": 10}, "bundle-narrowed"),
         ("acme", "public-web", {"bundle_questions": 1}, "bundle-narrowed"),
     ],
 )
@@ -125,10 +128,24 @@ def test_assertions_never_widen(tenant: str, policy: str, limits: dict[str, floa
 
 def test_a_question_over_the_limit_its_own_bundle_narrows_is_refused() -> None:
     """Narrowing is checked against the questions, not only against the deployment."""
-    bundle = parse(YAML.replace("limits: {output_tokens: 100}", "limits: {output_tokens: 10}"))
-    with pytest.raises(InputError, match="q1: expected at most 10, got 64") as refused:
-        apply_assertions(bundle, tenant="acme", policy_name="public-web", limits=Limits())
-    assert refused.value.rule == "bundle-narrowed"
+    with pytest.raises(InputError, match=r"b\.yaml:7: expected at most 10, got 64") as refused:
+        parse(YAML.replace("limits: {output_tokens: 100}", "limits: {output_tokens: 10}"))
+    assert refused.value.rule == "bundle-tokens"
+
+
+@pytest.mark.parametrize(
+    ("asked", "rule"),
+    [
+        ("output_tokens: 5000", "limits-only-narrow"),
+        ("output_token: 5", "limits-unknown"),
+        ("labels: 1", "bundle-labels"),
+    ],
+)
+def test_the_line_of_a_limit_that_cannot_be_is_named(asked: str, rule: str) -> None:
+    """A wider or unknown limit is refused where it stands, and a narrower one holds for the bundle's own questions."""
+    with pytest.raises(InputError, match=r"b\.yaml:(5|17): ") as refused:
+        parse(YAML.replace("output_tokens: 100", asked))
+    assert refused.value.rule == rule
 
 
 @given(st.floats(min_value=0, max_value=2))
