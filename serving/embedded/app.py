@@ -71,7 +71,9 @@ class _Surface:
         except ClientDisconnect:
             return Response(status_code=400)
         if data is None:
-            return _refusal(413, InputError("body-size", f"the body is over {self.request_bytes} bytes"))
+            refusal = _refusal(413, InputError("body-size", f"the body is over {self.request_bytes} bytes"))
+            refusal.headers["connection"] = "close"  # else the server would read and drop the rest, however long
+            return refusal
         try:
             body = parse_body(data)
             self._check_model(body)

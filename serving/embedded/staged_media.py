@@ -61,21 +61,32 @@ class StagedMedia:
 
     def _read(self, tenant: str, name: str, digest: Digest) -> bytes:
         try:
-            folder = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = self._open(tenant, name)
             try:
-                inner = os.open(tenant, _BENEATH | os.O_DIRECTORY, dir_fd=folder)
+                size_bytes = _checked_size(descriptor, digest)
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    return VerifyingReader(file, digest, size_bytes).read_all()
             finally:
-                os.close(folder)
-            try:
-                descriptor = os.open(name, _BENEATH | os.O_NONBLOCK, dir_fd=inner)
-            finally:
-                os.close(inner)
+                os.close(descriptor)
         except OSError as error:
             raise IntegrityError("staged-missing", f"{digest} is not staged: {error.strerror}") from None
-        with os.fdopen(descriptor, "rb") as file:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode):
-                raise IntegrityError("staged-missing", f"{digest} is not staged: not a regular file")
-            if facts.st_size > MEDIA_BYTES:
-                raise MediaRejected("staged-size", f"{digest}: {facts.st_size} bytes, at most {MEDIA_BYTES}")
-            return VerifyingReader(file, digest, facts.st_size).read_all()
+
+    def _open(self, tenant: str, name: str) -> int:
+        root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            folder = os.open(tenant, _BENEATH | os.O_DIRECTORY, dir_fd=root)
+        finally:
+            os.close(root)
+        try:
+            return os.open(name, _BENEATH | os.O_NONBLOCK, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+
+def _checked_size(descriptor: int, digest: Digest) -> int:
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode):
+        raise IntegrityError("staged-missing", f"{digest} is not staged: not a regular file")
+    if facts.st_size > MEDIA_BYTES:
+        raise MediaRejected("staged-size", f"{digest}: {facts.st_size} bytes, at most {MEDIA_BYTES}")
+    return facts.st_size
