@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import jsonschema
 import referencing
 import referencing.exceptions
 
-from contracts.completion import Completion
+from contracts.digest import wire_json
 from contracts.errors import InputError
 from contracts.limits import Limits
 from contracts.outcome import Outcome
@@ -28,11 +28,26 @@ MAX_PATTERN_CHARACTERS = 256
 _VALIDATOR = jsonschema.Draft202012Validator
 
 
+class Judged(Protocol):
+    """What can be checked: a frozen dataclass with an outcome, its rule and reason, and the text of a whole stream."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def outcome(self) -> Outcome: ...
+
+    @property
+    def text(self) -> str | None: ...
+
+
+J = TypeVar("J", bound=Judged)
+
+
 @dataclass(frozen=True, slots=True)
-class CheckedAnswer:
+class CheckedAnswer(Generic[J]):
     """A completion and, if it is complete, the JSON value of its text."""
 
-    completion: Completion
+    completion: J
     structured: Any = None
 
 
@@ -43,7 +58,7 @@ def check_schema(schema: dict[str, Any], limits: Limits) -> None:
     `schema-form`.
     """
     _check_tree(schema)
-    size = len(json.dumps(schema).encode())
+    size = len(wire_json(schema))
     if size > limits.schema_bytes:
         raise InputError("schema-bytes", f"expected at most {limits.schema_bytes} bytes, got {size}")
     try:
@@ -79,7 +94,7 @@ def _check_keywords(node: dict[str, Any]) -> None:
         raise InputError("schema-pattern", f"expected at most {MAX_PATTERN_CHARACTERS} characters, got {len(pattern)}")
 
 
-def check_answer(completion: Completion, schema: dict[str, Any], limits: Limits) -> CheckedAnswer:
+def check_answer(completion: J, schema: dict[str, Any], limits: Limits) -> CheckedAnswer[J]:
     """A completion whose text was asked for as JSON: as it is, or with outcome `answer_invalid` and its text kept.
 
     Only a `complete` one is looked at: a text that its budget ended is not judged.
@@ -99,7 +114,7 @@ def check_answer(completion: Completion, schema: dict[str, Any], limits: Limits)
     return _against_schema(completion, value, schema)
 
 
-def _against_schema(completion: Completion, value: Any, schema: dict[str, Any]) -> CheckedAnswer:
+def _against_schema(completion: J, value: Any, schema: dict[str, Any]) -> CheckedAnswer[J]:
     validator = _VALIDATOR(schema, registry=referencing.Registry())
     try:
         error = next(validator.iter_errors(value), None)
@@ -110,7 +125,7 @@ def _against_schema(completion: Completion, value: Any, schema: dict[str, Any]) 
     return CheckedAnswer(completion, value)
 
 
-def _invalid(completion: Completion, rule: str, reason: str) -> CheckedAnswer:
+def _invalid(completion: J, rule: str, reason: str) -> CheckedAnswer[J]:
     return CheckedAnswer(replace(completion, outcome=Outcome.ANSWER_INVALID, rule=rule, reason=reason))
 
 

@@ -21,3 +21,9 @@ def minimal_environment(extra: Mapping[str, str] | None = None) -> dict[str, str
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {"PATH": _PATH, "LANG": "C.UTF-8", **inherited, **(extra or {})}
+
+
+def export(values: Mapping[str, str]) -> None:
+    """Set variables that a library reads from the environment and from nowhere else; what is set already stays."""
+    for name, value in values.items():
+        os.environ.setdefault(name, value)

@@ -1,0 +1,5 @@
+"""`python -m cli`: what the launcher runs."""
+
+from cli.app import main
+
+main()

@@ -1,0 +1,60 @@
+"""What commands print: JSON lines on stdout for machines, tables for people; everything else goes to stderr.
+
+Text that came from evidence, a model or a server is never interpreted: rich markup is off for it and control
+characters (terminal escapes among them) are shown as �.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout, nothing else.")]
+
+
+def print_json(value: Any) -> None:
+    """Print one line of JSON and flush, so that a reader sees it at once."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+def say(message: str) -> None:
+    """Tell the person something, on stderr."""
+    sys.stderr.write(f"{printable(message)}\n")
+    sys.stderr.flush()
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: evidence may not steer a terminal (ECMA-48 escapes, line moves)."""
+    return "".join(c if c.isprintable() else " " if c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print a table on stdout; cells are plain text."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(str(cell)), style=_style(cell)) for cell in row))
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, 140)
+    console.print(table)
+
+
+_GOOD = {"complete", "valid", "allow", "accept", "pass"}
+_BAD = {"invalid", "unverifiable", "deny", "reject", "fail"}
+
+
+def _style(cell: object) -> str:
+    if cell in _GOOD:
+        return "green"
+    return "red" if cell in _BAD else ""

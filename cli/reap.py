@@ -1,0 +1,23 @@
+"""`mosaic reap`: collect what dead processes left: leases, staged files, quarantine, open attempts."""
+
+from __future__ import annotations
+
+from cli.output import Json, print_json, print_table
+
+
+def reap(as_json: Json = False) -> None:
+    """Close and remove what a killed run left behind. Safe beside live runs; nothing that is leased is touched."""
+    import time
+    from dataclasses import asdict
+
+    from settings.load import load
+    from storage.home import open_storage
+    from storage.reap import reap as collect
+
+    storage = open_storage(load().home)
+    collected = asdict(collect(storage, time.time()))
+    storage.close()
+    if as_json:
+        print_json({**collected, "findings": []})
+    else:
+        print_table("reaped", ("what", "count"), ((name.replace("_", " "), count) for name, count in collected.items()))

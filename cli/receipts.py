@@ -1,0 +1,102 @@
+"""`mosaic receipts`: list, show and verify receipts, offline and from the store alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.exit_codes import SOME_FAILED
+from cli.output import Json, print_json, print_table, say
+from contracts.errors import InputError
+
+if TYPE_CHECKING:
+    from contracts.digest import Digest
+    from storage.home import Storage
+
+app = typer.Typer(help="Receipts: what every attempt did, verifiable down to the media bytes.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_receipts(
+    run: Annotated[str | None, typer.Option(help="Only of this run.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many, latest first.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List receipts, latest first."""
+    from contracts.receipt import timestamp
+
+    storage = _storage()
+    entries = storage.receipts.list(run=None if run is None else storage.runs.get(run).id, limit=limit)
+    rows = [
+        {
+            "receipt": str(entry.id),
+            "run": entry.run,
+            "question": entry.question_id,
+            "outcome": entry.outcome.value,
+            "created_at": timestamp(entry.created_at),
+        }
+        for entry in entries
+    ]
+    if as_json:
+        for row in rows:
+            print_json(row)
+        return
+    print_table("receipts", ("receipt", "run", "question", "outcome", "created"), (row.values() for row in rows))
+
+
+@app.command("show")
+def show(reference: Annotated[str, typer.Argument(help="A receipt's id, or at least 8 hex digits of it.")]) -> None:
+    """Print the receipt's bytes exactly as they were hashed."""
+    _, data = _storage().receipts.get(reference)
+    sys.stdout.buffer.write(data)
+    if sys.stdout.isatty():
+        sys.stdout.write("\n")
+
+
+@app.command("verify")
+def verify(
+    references: Annotated[list[str] | None, typer.Argument(help="Receipts by id.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every receipt of the ledger.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Recompute everything receipts say from the store's bytes. Exit 1 if any is not valid, 2 if there is none."""
+    from storage.verify import VerdictName, verify_receipt
+
+    storage = _storage()
+    counts = dict.fromkeys((name.value for name in VerdictName), 0)
+    for identity, data in _chosen(storage, references or [], everything):
+        verdict = verify_receipt(identity, data, storage.blobs)
+        counts[verdict.verdict.value] += 1
+        if as_json:
+            print_json(verdict.to_json())
+        elif verdict.findings:
+            typer.echo(f"{identity} {verdict.verdict.value}")
+            for finding in verdict.findings:
+                typer.echo(f"  {finding.rule}: {finding.reason} {finding.digest or ''}".rstrip())
+    if not sum(counts.values()):
+        raise InputError("nothing-to-verify", "no receipt to verify in this store")
+    if not as_json:
+        typer.echo(", ".join(f"{count} {name}" for name, count in counts.items() if count))
+    else:
+        say(", ".join(f"{count} {name}" for name, count in counts.items() if count))
+    if counts["invalid"] or counts["unverifiable"]:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _chosen(storage: Storage, references: list[str], everything: bool) -> Iterator[tuple[Digest, bytes]]:
+    if everything:
+        yield from storage.receipts.all()
+    elif not references:
+        raise InputError("nothing-to-do", "expected receipts' ids or --all, got neither")
+    for reference in references:
+        yield storage.receipts.get(reference)
+
+
+def _storage() -> Storage:
+    from settings.load import load
+    from storage.home import open_storage
+
+    return open_storage(load().home)

@@ -1,0 +1,56 @@
+"""`mosaic run`: analyse a bundle and keep a receipt for every question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.output import Json, print_json, say
+from contracts.errors import InputError
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Override a setting, such as limits.image_bytes."),
+]
+Direct = Annotated[bool, typer.Option("--direct", help="Run the same pipeline without Prefect.")]
+
+
+def run(
+    bundle: Annotated[Path, typer.Argument(help="The bundle, YAML or JSON.", exists=True, dir_okay=False)],
+    release: Annotated[str | None, typer.Option(help="Release to ask, where the bundle names none.")] = None,
+    direct: Direct = False,
+    again: Annotated[bool, typer.Option("--again", help="Ask also where the ledger has the answer.")] = False,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Analyse BUNDLE. Exit 0 if every question is complete, 1 if some are not."""
+    say(f"mosaic: reading {bundle}")
+    import asyncio
+
+    from cli.analysis import analyse
+    from pipeline.running import load_bundle
+    from settings.load import load
+
+    chosen = {} if release is None else {"release": release}
+    settings = load(named_values(overrides or []) | chosen)
+    loaded = load_bundle(bundle, settings)
+    say(f"mosaic: {len(loaded.bundle.questions)} questions; starting the worker{'' if direct else ' and Prefect'}")
+    analysis = asyncio.run(analyse(settings, bundle, loaded, again=again, direct=direct, quiet=as_json))
+    if as_json:
+        print_json(analysis.to_json())
+    else:
+        analysis.print()
+    raise typer.Exit(analysis.exit_code)
+
+
+def named_values(items: list[str]) -> dict[str, str]:
+    """`NAME=VALUE` items as a mapping. Raises InputError for another form."""
+    values = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise InputError("set-form", f"expected NAME=VALUE, got {item!r}")
+        values[name] = value
+    return values

@@ -1,0 +1,69 @@
+"""`mosaic worker`: serve the embedded engine, or ask a worker whether it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.exit_codes import SOME_FAILED
+from cli.output import Json, print_json, print_table, say
+
+app = typer.Typer(help="Workers: what serves a release.", no_args_is_help=True)
+
+
+@app.command("embedded")
+def embedded(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 takes a free one.")] = 0,
+) -> None:
+    """Serve the calibration model on loopback until SIGTERM or Ctrl-C."""
+    say("mosaic: loading the embedded engine")
+    asyncio.run(_serve(port))
+
+
+async def _serve(port: int) -> None:
+    import signal
+
+    from serving.embedded_worker import EmbeddedWorker
+    from settings.load import load
+
+    settings = load()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with EmbeddedWorker(settings.home, settings.staging, port=port, limits=settings.limits) as worker:
+        print_json({"url": worker.url, "release": worker.release.name, "identity": str(worker.release.identity())})
+        say(f"mosaic: serving the calibration model (not for evidence); staged files from {settings.staging}")
+        ended = asyncio.create_task(worker.wait())
+        asked = asyncio.create_task(stopped.wait())
+        await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
+        died = ended.done()
+        for task in (ended, asked):
+            task.cancel()
+    if died:
+        say("mosaic: the engine's process ended by itself; its log is in logs/")
+        raise typer.Exit(SOME_FAILED)
+
+
+@app.command("status")
+def status(
+    url: Annotated[str, typer.Argument(help="The worker's base URL.")],
+    staging: Annotated[
+        Path | None, typer.Option(help="The worker's staging root: lets the last gate ask a question.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Readiness by gate: connection, health, the route, and a question with a known answer. Exit 1 if not ready."""
+    from serving.readiness import Verdict, check_ready
+
+    gates = asyncio.run(check_ready(url, staging_root=staging and staging.resolve()))
+    rows = [{"gate": gate.name, "verdict": gate.verdict.value, "reason": gate.reason} for gate in gates]
+    if as_json:
+        for row in rows:
+            print_json(row)
+    else:
+        print_table(f"worker {url}", ("gate", "verdict", "reason"), (row.values() for row in rows))
+    if any(gate.verdict is Verdict.FAIL for gate in gates):
+        raise typer.Exit(SOME_FAILED)

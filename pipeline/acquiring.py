@@ -1,0 +1,128 @@
+"""Acquire, inspect and store one media part: from a URL or a file to artifacts in the store.
+
+Bytes land in quarantine (an unnamed file, so nothing can be left behind), are hashed while they arrive, fully
+decoded in a confined child, and only then committed under their digest. A second sight of the same bytes costs no
+decode.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from contracts.artifact import Artifact, Modality
+from contracts.bundle import MediaSource
+from contracts.digest import Digest, canonical_digest
+from contracts.errors import IntegrityError, MediaRejected
+from contracts.limits import Limits
+from contracts.locator import Derived, Locator
+from contracts.question import MediaPart
+from contracts.records import AcquisitionRecord, Inspection
+from intake.local_files import acquire_local
+from intake.quarantine import open_quarantine
+from pipeline.steps import in_thread
+from pipeline.workshop import Workshop
+from storage.inspections import CachedInspection, InspectionKey
+
+
+@dataclass(frozen=True, slots=True)
+class AcquiredPart:
+    """A media part in the store: the part as a worker will see it, the original's record, what was found in it."""
+
+    part: MediaPart
+    original: Digest
+    record: AcquisitionRecord
+    inspection: CachedInspection
+
+
+class ByteBudget:
+    """The encoded bytes that the parts of one question may still have together."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._left = limits.question_bytes
+
+    def allowance(self, modality: Modality) -> int:
+        """How many bytes the next part of `modality` may have. Raises MediaRejected when nothing is left."""
+        if self._left <= 0:
+            allowed = self._limits.question_bytes
+            raise MediaRejected("question-bytes", f"the media before this one used up the question's {allowed} bytes")
+        own: int = getattr(self._limits, f"{modality.value}_bytes")
+        return min(own, self._left)
+
+    def spend(self, size_bytes: int) -> None:
+        """Take `size_bytes` off."""
+        self._left -= size_bytes
+
+
+async def acquire_part(
+    shop: Workshop, source: MediaSource, *, folder: Path, quarantine: Path, budget: ByteBudget
+) -> AcquiredPart:
+    """Acquire one part; a file's path is beneath `folder`.
+
+    Raises PolicyDenied, FetchError, IntegrityError or MediaRejected, by the rule that stopped it.
+    """
+    with open_quarantine(quarantine) as file:
+        record = await _acquire(shop, source, folder, budget.allowance(source.modality), file)
+        if source.sha256 is not None and source.sha256 != record.digest:
+            raise IntegrityError(
+                "sha256-mismatch", f"the bundle expects {source.sha256}, the bytes are {record.digest}"
+            )
+        budget.spend(record.size_bytes)
+        found = await _inspect_and_store(shop, source.modality, record.digest, file)
+    locator: Locator = source.source
+    if found.derivative is not None and found.transformation is not None:
+        locator = Derived(record.digest, found.transformation)
+    return AcquiredPart(MediaPart(found.derivative or found.artifact, locator), record.digest, record, found)
+
+
+async def _acquire(
+    shop: Workshop, source: MediaSource, folder: Path, max_bytes: int, file: BinaryIO
+) -> AcquisitionRecord:
+    if not source.is_url:
+        return await in_thread(acquire_local, folder, source.location, max_bytes, file.fileno())
+    async with shop.fetch_slots:
+        return await shop.fetcher.fetch(source.location, policy=shop.policy, max_bytes=max_bytes, into=file.fileno())
+
+
+async def _inspect_and_store(shop: Workshop, modality: Modality, digest: Digest, file: BinaryIO) -> CachedInspection:
+    derive = shop.derivation(modality)
+    key = InspectionKey(
+        digest, modality, str(canonical_digest(derive.to_json())) if derive else "", shop.limits.digest()
+    )
+    known = await in_thread(_find, shop, key)
+    if known is not None:
+        return known
+    inspection = await shop.decoders.inspect(file.fileno(), modality=modality, derive=derive)
+    if inspection.artifact.digest != digest:
+        raise IntegrityError("changed-in-quarantine", f"acquired {digest}, decoded {inspection.artifact.digest}")
+    return await in_thread(_store, shop, key, inspection, file)
+
+
+def _find(shop: Workshop, key: InspectionKey) -> CachedInspection | None:
+    """What was found in these bytes before, if all of it is still in the store."""
+    known = shop.storage.inspections.find(key)
+    if known is None:
+        return None
+    kept = (known.artifact,) if known.derivative is None else (known.artifact, known.derivative)
+    return known if all(shop.storage.blobs.exists(artifact.digest) for artifact in kept) else None
+
+
+def _store(shop: Workshop, key: InspectionKey, inspection: Inspection, file: BinaryIO) -> CachedInspection:
+    file.seek(0)
+    shop.storage.blobs.put(file, expected=inspection.artifact.digest)
+    derivative, made = None, inspection.derivative
+    if made is not None:
+        digest, size_bytes = shop.storage.blobs.put_bytes(made.data)
+        derivative = Artifact(digest, size_bytes, made.media_type, inspection.artifact.modality)
+    found = CachedInspection(
+        artifact=inspection.artifact,
+        findings=inspection.findings,
+        layers=inspection.layers,
+        derivative=derivative,
+        transformation=made.transformation if made else None,
+    )
+    shop.storage.inspections.record(key, found, time.time())
+    return found

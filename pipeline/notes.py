@@ -1,0 +1,193 @@
+"""What is known of one attempt so far, and the receipt that it makes.
+
+The same notes make the draft that an open attempt keeps in the ledger (true if this process dies now) and the
+receipt that closes it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+from contracts.artifact import Modality
+from contracts.bundle import BundleQuestion
+from contracts.digest import Digest, canonical_digest
+from contracts.errors import EvidenceError
+from contracts.lease import Lease
+from contracts.locator import locator_digest
+from contracts.outcome import Outcome
+from contracts.question import Question, TextPart
+from contracts.receipt import (
+    AnswerRecord,
+    ArtifactRecord,
+    AttemptRecord,
+    BundleRecord,
+    EngineRecord,
+    LeaseRecord,
+    LimitsRecord,
+    PartRecord,
+    PolicyRecord,
+    Receipt,
+    RequestRecord,
+    StreamRecord,
+    UsageRecord,
+    exact,
+    timestamp,
+)
+from contracts.request import ChatRequest, question_document
+from inference.client import Submission
+from pipeline.acquiring import AcquiredPart
+from pipeline.workshop import Workshop
+
+PRODUCT_VERSION = "0.1.0"
+
+_KINDS: dict[Modality, Literal["image", "audio", "video"]] = {
+    Modality.IMAGE: "image",
+    Modality.AUDIO: "audio",
+    Modality.VIDEO: "video",
+}
+
+ABANDONED = (Outcome.ABANDONED, "run-died", "the process died while this attempt was open")
+"""The end of an attempt that nobody ended: what its draft says until something else is true."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What all attempts of a run share."""
+
+    run: str
+    bundle_id: str
+    bundle_digest: Digest
+    shop: Workshop
+
+
+@dataclass(slots=True)
+class Notes:
+    """One attempt, as far as it came. `number` counts the tries of its question within the run, from 1."""
+
+    facts: RunFacts
+    asked: BundleQuestion
+    started_at: float
+    number: int = 1
+    id: str = field(default_factory=lambda: f"attempt-{uuid.uuid4().hex}")
+    request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    acquired: dict[int, AcquiredPart] = field(default_factory=dict)
+    question: Question | None = None
+    request: ChatRequest | None = None
+    sent: bool = False
+    submission: Submission | None = None
+    leases: tuple[Lease, ...] = ()
+    is_open: bool = False
+    outcome: Outcome = ABANDONED[0]
+    rule: str | None = ABANDONED[1]
+    reason: str | None = ABANDONED[2]
+
+    def ended(self, outcome: Outcome, rule: str | None, reason: str | None) -> None:
+        """The attempt's one outcome."""
+        self.outcome, self.rule, self.reason = outcome, rule, reason
+
+    def failed(self, error: EvidenceError) -> None:
+        """The outcome that `error` means."""
+        self.ended(error.outcome, error.rule, error.reason)
+
+    def receipt(self, now: float) -> Receipt:
+        """The receipt of what is noted, finished at `now` (epoch seconds)."""
+        facts, shop = self.facts, self.facts.shop
+        asked, policy, request = self.question, shop.policy, self.request
+        return Receipt(
+            product_version=PRODUCT_VERSION,
+            run=facts.run,
+            bundle=BundleRecord(id=facts.bundle_id, digest=str(facts.bundle_digest)),
+            question_id=self.asked.id,
+            attempt=AttemptRecord(id=self.id, number=self.number, request_id=self.request_id),
+            tenant=shop.settings.tenant,
+            outcome=self.outcome,
+            rule=self.rule,
+            reason=self.reason,
+            parts=tuple(self._part(index) for index in range(len(self.asked.parts))),
+            question=question_document(asked, request.ordering_form) if asked and request else None,
+            question_digest=str(request.question_digest) if request else None,
+            request=self._request(),
+            stream=self._stream(),
+            answer=self._answer(),
+            engine=_engine(shop),
+            limits=LimitsRecord(digest=str(shop.limits.digest()), values=asdict(shop.limits)),
+            policy=PolicyRecord(name=policy.name, digest=str(policy.digest())),
+            leases=tuple(LeaseRecord(id=lease.id, fence=lease.fence) for lease in self.leases),
+            layers=self._layers(),
+            started_at=timestamp(self.started_at),
+            finished_at=timestamp(now),
+        )
+
+    def _part(self, index: int) -> PartRecord:
+        part, acquired = self.asked.parts[index], self.acquired.get(index)
+        if isinstance(part, TextPart):
+            return PartRecord(index=index, kind="text", text=part.text)
+        kind = _KINDS[part.modality]
+        if acquired is None:
+            locator = part.source
+            return PartRecord(
+                index=index, kind=kind, locator=locator.to_json(), locator_digest=str(locator_digest(locator))
+            )
+        seen = acquired.part
+        return PartRecord(
+            index=index,
+            kind=kind,
+            artifact=ArtifactRecord(
+                digest=str(seen.artifact.digest),
+                size_bytes=seen.artifact.size_bytes,
+                media_type=seen.artifact.media_type,
+                modality=seen.artifact.modality,
+            ),
+            original=None if acquired.original == seen.artifact.digest else str(acquired.original),
+            locator=exact(seen.locator.to_json()),
+            locator_digest=str(locator_digest(seen.locator)),
+            acquisition=exact(acquired.record.to_json()),
+            inspection=exact(acquired.inspection.findings),
+        )
+
+    def _request(self) -> RequestRecord | None:
+        """The request, if it was sent; a draft says that it may have been."""
+        request = self.request
+        if request is None or not (self.sent or self.outcome is Outcome.ABANDONED):
+            return None
+        return RequestRecord(
+            digest=str(request.digest), size_bytes=len(request.body), ordering_form=request.ordering_form.value
+        )
+
+    def _stream(self) -> StreamRecord | None:
+        got = self.submission
+        if got is None or (not got.stream and got.outcome is not Outcome.INCOMPLETE):
+            return None  # a status or a header ended it: no stream began
+        return StreamRecord(digest=str(got.stream_digest), size_bytes=len(got.stream), events=got.events)
+
+    def _answer(self) -> AnswerRecord | None:
+        got, request = self.submission, self.request
+        if got is None or got.text is None or request is None:
+            return None
+        schema = self.asked.answer_schema
+        usage = None if got.usage is None else UsageRecord(**got.usage.to_json())
+        return AnswerRecord(
+            text_digest=str(Digest.of(got.text.encode())),
+            finish_reason=got.finish_reason,
+            usage=usage,
+            max_tokens=request.max_tokens,
+            schema_digest=None if schema is None else str(canonical_digest(schema)),
+        )
+
+    def _layers(self) -> tuple[str, ...]:
+        """The isolation that was in force around every part's decoder."""
+        layers = [acquired.inspection.layers for acquired in self.acquired.values()]
+        return tuple(name for name in layers[0] if all(name in other for other in layers)) if layers else ()
+
+
+def _engine(shop: Workshop) -> EngineRecord:
+    release = shop.release
+    return EngineRecord(
+        release=release.to_json(),
+        identity=str(release.identity()),
+        profile=release.engine,
+        route=release.route,
+        calibration_model=release.calibration_model,
+    )

@@ -1,0 +1,182 @@
+"""A run of one bundle: open everything, answer its questions overlapped and bounded, close whatever happens.
+
+While one question is answered the next are fetched and decoded. How many are in work at a time is bounded, so that
+a million questions hold as much memory and disk as twenty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.bundle import Bundle, apply_assertions, parse_bundle
+from contracts.digest import Digest
+from contracts.errors import EvidenceError, InputError
+from contracts.limits import Limits
+from contracts.outcome import Outcome
+from contracts.result import QuestionResult, ResultEngine
+from pipeline.answering import Answerer
+from pipeline.notes import RunFacts
+from pipeline.steps import in_thread, to_the_end
+from pipeline.workshop import Workshop, open_workshop
+from settings.values import Settings
+from storage.runs import RunStart
+
+OnResult = Callable[[QuestionResult], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBundle:
+    """A bundle read from disk. `folder` is what its paths are relative to, `digest` that of the file's bytes;
+    `limits` are the deployment's, narrowed as the bundle asks."""
+
+    bundle: Bundle
+    folder: Path
+    digest: Digest
+    limits: Limits
+
+
+def load_bundle(path: Path, settings: Settings) -> LoadedBundle:
+    """Read and parse a bundle under `settings`. Raises InputError with the file, the line and what was expected."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(settings.limits.bundle_bytes + 1)
+    except OSError as error:
+        raise InputError("bundle-file", f"cannot read {path}: {error.strerror}") from error
+    bundle = parse_bundle(data, name=str(path), limits=settings.limits)
+    policy = settings.network_policy()
+    limits = apply_assertions(bundle, tenant=settings.tenant, policy_name=policy.name, limits=settings.limits)
+    return LoadedBundle(bundle, path.resolve().parent, Digest.of(data), limits)
+
+
+class Run:
+    """An open run. `answer` may be called for any position, in any order, many at a time."""
+
+    def __init__(self, loaded: LoadedBundle, facts: RunFacts, *, again: bool) -> None:
+        shop = facts.shop
+        self.id = facts.run
+        self.bundle_id = loaded.bundle.id
+        self.questions = loaded.bundle.questions
+        self.settings = shop.settings
+        self._shop = shop
+        self._quarantine = shop.storage.quarantine / facts.run
+        self._answerer = Answerer(facts, folder=loaded.folder, quarantine=self._quarantine, again=again)
+        self._in_work = asyncio.Semaphore(shop.settings.lookahead_questions + shop.settings.worker_slots)
+        self._on_result: list[OnResult] = []
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} of {len(self.questions)} questions>"
+
+    def tell(self, listener: OnResult) -> None:
+        """Call `listener` with every result as it comes."""
+        self._on_result.append(listener)
+
+    async def answer(self, position: int) -> QuestionResult:
+        """The question at `position` (from 0) brought to its one outcome."""
+        async with self._in_work:
+            result = await self._answerer.answer(self.questions[position])
+        for listener in self._on_result:
+            listener(result)
+        return result
+
+    async def answer_range(self, positions: Iterable[int]) -> dict[str, int]:
+        """One shard: answer the questions at `positions` and count the outcomes.
+
+        As many tasks exist as may be in work, however long the shard is.
+        """
+        counts: dict[str, int] = {}
+        waiting = iter(positions)
+
+        async def work() -> None:
+            for position in waiting:
+                outcome = (await self.answer(position)).outcome.value
+                counts[outcome] = counts.get(outcome, 0) + 1
+
+        settings = self._shop.settings
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(settings.lookahead_questions + settings.worker_slots):
+                    group.create_task(work())
+        except* EvidenceError as failed:  # the ledger or the disk: the same for all of them
+            raise failed.exceptions[0] from None
+        return counts
+
+    def results(self) -> Iterator[QuestionResult]:
+        """The results so far, in the bundle's order."""
+        return self._shop.storage.runs.results(self.id)
+
+    def open(self, loaded: LoadedBundle) -> None:
+        """Write the run and its questions, then make its quarantine."""
+        release, runs = self._shop.release, self._shop.storage.runs
+        runs.start(
+            RunStart(
+                id=self.id,
+                bundle_id=loaded.bundle.id,
+                bundle_digest=loaded.digest,
+                tenant=self._shop.settings.tenant,
+                engine=ResultEngine(release.name, str(release.identity()), release.calibration_model),
+                questions=[(question.id, question.labels) for question in self.questions],
+            ),
+            time.time(),
+        )
+        self._quarantine.mkdir(parents=True, mode=0o700)
+
+    def close(self) -> None:
+        """Say of every question that was not tried that it was canceled, and end the run."""
+        runs, told = self._shop.storage.runs, {result.id for result in self.results()}
+        for question in self.questions:
+            if question.id not in told:
+                runs.record(self.id, self._never_tried(question.id, dict(question.labels)))
+        with suppress(OSError):
+            self._quarantine.rmdir()
+        runs.finish(self.id, time.time())
+
+    def _never_tried(self, question_id: str, labels: dict[str, str]) -> QuestionResult:
+        release = self._shop.release
+        return QuestionResult(
+            id=question_id,
+            outcome=Outcome.CANCELED,
+            rule="never-tried",
+            reason="the run was canceled before this question was tried",
+            answer=None,
+            structured=None,
+            partial=None,
+            finish_reason=None,
+            usage=None,
+            parts=(),
+            attempt=None,
+            question_digest=None,
+            request_digest=None,
+            stream_digest=None,
+            receipt=None,
+            seconds=0.0,
+            labels=labels,
+            engine=ResultEngine(release.name, str(release.identity()), release.calibration_model),
+        )
+
+
+@asynccontextmanager
+async def open_run(settings: Settings, loaded: LoadedBundle, *, again: bool) -> AsyncIterator[Run]:
+    """A run, closed at the end of the block also when it is canceled.
+
+    `again` asks the engine also where the ledger already has its answer. Raises what `open_workshop` raises.
+    """
+    async with open_workshop(settings, loaded.limits) as shop:
+        await in_thread(_collect_the_dead, shop)
+        run_id = f"run-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:8]}"
+        run = Run(loaded, RunFacts(run_id, loaded.bundle.id, loaded.digest, shop), again=again)
+        await in_thread(run.open, loaded)
+        try:
+            yield run
+        finally:
+            await to_the_end(in_thread(run.close))
+
+
+def _collect_the_dead(shop: Workshop) -> None:
+    """Staged files of processes that died stay nobody's for no longer than until the next run."""
+    shop.storage.staging.reconcile(time.time())

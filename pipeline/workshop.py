@@ -1,0 +1,115 @@
+"""Everything a run works with, opened together and closed in reverse: storage, confined children, a worker.
+
+This is where the packages that do not see each other are wired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from contracts.artifact import Modality
+from contracts.derivation import Derivation
+from contracts.errors import WorkerUnavailable
+from contracts.limits import Limits
+from contracts.network_policy import NetworkPolicy
+from contracts.release import Release
+from inference.pool import WorkerPool
+from intake.decoders import DecoderPool
+from intake.fetcher import Fetcher
+from serving.calibration.bundle import unpack
+from serving.embedded_worker import EmbeddedWorker, release_of
+from serving.readiness import Verdict, check_serving
+from settings.values import Settings
+from storage.home import Storage, open_storage
+
+_FRAMES = Derivation()
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Open resources, and what is in force: limits, policy, release."""
+
+    settings: Settings
+    limits: Limits
+    policy: NetworkPolicy
+    release: Release
+    storage: Storage
+    fetcher: Fetcher
+    fetch_slots: asyncio.Semaphore
+    decoders: DecoderPool
+    workers: WorkerPool
+
+    def derivation(self, modality: Modality) -> Derivation | None:
+        """What the release needs made of a part of `modality`: engines take a video as frames (ADR 0002)."""
+        return _FRAMES if modality is Modality.VIDEO else None
+
+
+@asynccontextmanager
+async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Workshop]:
+    """A workshop under `limits` (the deployment's, or narrower). Children start side by side.
+
+    Raises NeedMissing, StorageError or WorkerUnavailable when something it needs cannot be had.
+    """
+    policy = settings.network_policy()
+    async with AsyncExitStack() as stack:
+        storage = open_storage(settings.home)
+        stack.callback(storage.close)
+        fetcher, decoders = Fetcher(limits=limits), DecoderPool(limits=limits, workers=settings.decode_workers)
+        worker = _Worker(settings, limits)
+        # Each is closed by the stack whether or not the others could start.
+        starts = await asyncio.gather(
+            stack.enter_async_context(fetcher),
+            stack.enter_async_context(decoders),
+            stack.enter_async_context(worker),
+            return_exceptions=True,
+        )
+        for failure in (start for start in starts if isinstance(start, BaseException)):
+            raise failure
+        release = worker.release
+        workers = WorkerPool(
+            worker.url,
+            profile=release.engine_profile(),
+            route=release.route,
+            limits=limits,
+            slots=settings.worker_slots,
+        )
+        await stack.enter_async_context(workers)
+        fetch_slots = asyncio.Semaphore(settings.fetch_concurrency)
+        yield Workshop(settings, limits, policy, release, storage, fetcher, fetch_slots, decoders, workers)
+
+
+class _Worker:
+    """The worker that settings name, or an embedded one of our own."""
+
+    def __init__(self, settings: Settings, limits: Limits) -> None:
+        self._url = settings.worker_url
+        self._home = settings.home
+        self._own = EmbeddedWorker(settings.home, settings.staging, limits=limits)
+        self._release: Release | None = None
+
+    async def __aenter__(self) -> _Worker:
+        if self._url is None:
+            await self._own.__aenter__()
+            self._release = self._own.release
+            return self
+        self._release = release_of(await asyncio.to_thread(unpack, self._home))
+        for gate in await check_serving(self._url, route=self._release.route):
+            if gate.verdict is not Verdict.PASS:
+                raise WorkerUnavailable("worker-not-ready", f"gate {gate.name} of the worker: {gate.reason}")
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._own.stop()
+
+    @property
+    def url(self) -> str:
+        return self._url or self._own.url
+
+    @property
+    def release(self) -> Release:
+        if self._release is None:
+            raise WorkerUnavailable("worker-not-started", "the worker was not started")
+        return self._release

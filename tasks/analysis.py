@@ -1,0 +1,80 @@
+"""The analysis of a bundle as Prefect tasks.
+
+A task run costs some 15 ms of CPU on both sides, so up to `QUESTION_TASKS` questions are a task run each (the best
+timeline), and more go in shards. What a run holds open (stores, children, a worker) lives in this process and is
+found by the run's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from pipeline.report import write_report
+from pipeline.running import Run, load_bundle, open_run
+from settings.load import load
+from tasks.parameters import AnalysisOptions, BundleParameters
+
+QUESTION_TASKS = 50
+SHARD_QUESTIONS = 200
+
+_prepared: ContextVar[Run | None] = ContextVar("prepared", default=None)
+_open: dict[str, Run] = {}
+
+
+@asynccontextmanager
+async def prepared(run: Run) -> AsyncIterator[None]:
+    """Let flows called in this context work on a run that the caller has already opened."""
+    token = _prepared.set(run)
+    try:
+        yield
+    finally:
+        _prepared.reset(token)
+
+
+@asynccontextmanager
+async def opened(bundle: BundleParameters, options: AnalysisOptions) -> AsyncIterator[Run]:
+    """The run that the caller prepared, or one opened from the settings of this host."""
+    run = _prepared.get()
+    if run is not None:
+        with _known(run):
+            yield run
+        return
+    settings = load()
+    settings = replace(settings, limits=settings.limits.narrowed(options.limits))
+    async with open_run(settings, load_bundle(Path(bundle.path), settings), again=options.again) as own:
+        with _known(own):
+            yield own
+
+
+def report_of(run: Run) -> str:
+    """Write the report of what the run has so far; returns its path."""
+    return str(write_report(run.settings.reports, run.id, run.results(), title=run.bundle_id))
+
+
+@contextmanager
+def _known(run: Run) -> Iterator[None]:
+    _open[run.id] = run
+    try:
+        yield
+    finally:
+        del _open[run.id]
+
+
+@task(task_run_name="{question_id}", cache_policy=NO_CACHE)
+async def answer_question(run_id: str, position: int, question_id: str) -> str:  # noqa: ARG001  # names the task run
+    """One question to its outcome. A bad question is an outcome, not a failed task."""
+    result = await _open[run_id].answer(position)
+    return result.outcome.value
+
+
+@task(task_run_name="questions {start}-{stop}", cache_policy=NO_CACHE)
+async def answer_shard(run_id: str, start: int, stop: int) -> dict[str, int]:
+    """The questions at positions `start` to `stop` (excluded); returns the count of each outcome."""
+    return await _open[run_id].answer_range(range(start, stop))
