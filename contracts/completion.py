@@ -228,8 +228,6 @@ class CompletionStream:
         return f"{told}; known of {self._profile.version} as {defect.name}: {defect.explanation}{again}"
 
     def _move(self, signal: Signal, rule: str | None = None, reason: str | None = None) -> None:
-        if self._state is State.FAILED:
-            return
         step = advance(self._state, signal)
         self._state = step.state
         if step.outcome is not None:
