@@ -103,6 +103,14 @@ def mp4(frames: int = 12, size: tuple[int, int] = (96, 64), movflags: str = "") 
     return clip(moving_square(size, 0.25, 0.75, frames), "libx264", options=options)
 
 
+def turned(data: bytes, matrix: tuple[int, int, int, int]) -> bytes:
+    """An MP4 of ours with another display matrix (a, b, c, d), as a phone that was held upright writes it."""
+    identity = struct.pack(">9i", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
+    a, b, c, d = (value << 16 for value in matrix)
+    place = data.index(identity, data.index(b"tkhd"))
+    return data[:place] + struct.pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30) + data[place + len(identity) :]
+
+
 def webm(frames: int = 12, size: tuple[int, int] = (96, 64), codec: str = "libvpx") -> bytes:
     """A square that moves right, VP8 or VP9 in WebM."""
     return clip(moving_square(size, 0.25, 0.75, frames), codec)

@@ -100,7 +100,7 @@ def _decode_video(
     findings = video.decode_video(source, media_type, limits, thinner.take)
     if derive.fits_already(findings, derivation):
         return {"findings": findings}
-    data, transformation = derive.frames_to_gif(thinner, derivation)
+    data, transformation = derive.frames_to_gif(thinner, derivation, findings.get("orientation", 1))
     if len(data) > DERIVATIVE_BYTES_MAX:
         raise MediaRejected("derivative-bytes", f"{len(data)} bytes, the bound is {DERIVATIVE_BYTES_MAX}")
     written = 0

@@ -61,8 +61,10 @@ class Thinner:
         return [(index, self._kept[index]) for index in indices]
 
 
-def frames_to_gif(thinner: Thinner, derivation: Derivation) -> tuple[bytes, dict[str, Any]]:
-    """The GIF and its transformation (name, parameters, frame indices, tools): what a locator says about it."""
+def frames_to_gif(thinner: Thinner, derivation: Derivation, orientation: int) -> tuple[bytes, dict[str, Any]]:
+    """The GIF and its transformation (name, parameters, frame indices, tools): what a locator says about it.
+
+    `orientation` is what was applied to the frames already (EXIF, 1 to 8)."""
     chosen = thinner.chosen()
     images = [image for _, image in chosen]
     transformation = {
@@ -73,6 +75,7 @@ def frames_to_gif(thinner: Thinner, derivation: Derivation) -> tuple[bytes, dict
         "height": images[0].height,
         "delay_ms": derivation.frame_delay_ms,
         "max_side_px": derivation.max_side_px,
+        "orientation_applied": orientation,
         "tool": TOOLS,
     }
     return write_gif(images, derivation.frame_delay_ms), transformation

@@ -10,15 +10,15 @@ import asyncio
 import encodings.idna  # noqa: F401  (getaddrinfo imports it at its first call, when files are out of reach)
 import os
 import socket
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
-
 import anyio._backends._asyncio  # noqa: F401  (anyio imports it at its first call)
 
-from contracts.errors import EvidenceError
+from contracts.errors import EvidenceError, FetchError
 from contracts.limits import MIB, Limits
-from contracts.network_policy import NetworkPolicy
+from contracts.network_policy import PUBLIC_WEB, NetworkPolicy, check_url
 from intake.children.fetch_exchange import Exchange
 from intake.children.fetch_network import tls_context
 from intake.frames import Cancel, Configure, Done, Failed, Fetch, Frame, HopFrame, PacketChannel, Ready, read_order
@@ -42,13 +42,18 @@ async def _serve(channel: PacketChannel) -> None:
         raise SystemExit("expected a Configure packet first")
     limits = Limits().changed(configuration.limits)
     context = tls_context(configuration.extra_anchors)
-    # Loads the resolver's modules while their files can still be opened without the list of readable places.
-    socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
+    _load_what_loads_late()
     largest = max(limits.image_bytes, limits.audio_bytes, limits.video_bytes)
     layers = confine(fetcher(MEMORY_BYTES, file_bytes=largest))
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_RESOLVER_THREADS))
     await channel.send(Ready(list(layers)))
     await _Service(channel, Exchange(limits, context)).run()
+
+
+def _load_what_loads_late() -> None:
+    """The resolver's modules and a codec are loaded at first use, when the confinement has put files out of reach."""
+    socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
+    check_url(PUBLIC_WEB, "http://b\u00fccher.example.com/")
 
 
 class _Service:
@@ -65,9 +70,9 @@ class _Service:
             if not packet:
                 os._exit(0)  # the parent is gone: no resolver thread may hold us back
             order = read_order(packet)
-            if isinstance(order, Fetch) and len(descriptors) == 1:
-                task = asyncio.create_task(self._fetch(order, descriptors[0]))
-                self._tasks[order.id] = task
+            if isinstance(order, Fetch):
+                (into,) = descriptors
+                self._tasks[order.id] = asyncio.create_task(self._fetch(order, into))
             elif isinstance(order, Cancel) and order.id in self._tasks:
                 self._tasks[order.id].cancel()
 
@@ -85,5 +90,8 @@ class _Service:
             body = await self._exchange.fetch(policy, order.url, order.max_bytes, into)
         except EvidenceError as error:
             return Failed(order.id, type(error).__name__, error.rule, error.reason[:2048])
+        except Exception as error:  # one odd answer must not end the other fetches
+            traceback.print_exc()
+            return Failed(order.id, FetchError.__name__, "fetcher-defect", type(error).__name__)
         hops = [HopFrame(**{**asdict(hop), "vetted": list(hop.vetted)}) for hop in body.hops]
         return Done(order.id, body.size_bytes, str(body.digest), body.media_type, hops)

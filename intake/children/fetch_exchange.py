@@ -24,6 +24,7 @@ from intake.children.fetch_network import VettingBackend
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRY_LATER = frozenset({408, 425, 429})
+_CLIENT_ERRORS = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
 _POOLS = 16  # policies in use at once; the least used one's connections are closed
 _USER_AGENT = b"mosaic-evidence/0.1"
 _ACCEPT = b"image/*, audio/*, video/*;q=0.9, */*;q=0.1"
@@ -45,7 +46,7 @@ class Exchange:
     def __init__(self, limits: Limits, context: ssl.SSLContext) -> None:
         self._limits = limits
         self._context = context
-        self._pools: OrderedDict[Digest, httpcore.AsyncConnectionPool] = OrderedDict()
+        self._pools: OrderedDict[NetworkPolicy, httpcore.AsyncConnectionPool] = OrderedDict()
 
     async def fetch(self, policy: NetworkPolicy, url: str, max_bytes: int, into: int) -> Body:
         """Fetch `url` into the descriptor `into`. Raises PolicyDenied, FetchError, FetchUnavailable."""
@@ -62,9 +63,8 @@ class Exchange:
             await self._pools.popitem()[1].aclose()
 
     async def _pool(self, policy: NetworkPolicy) -> httpcore.AsyncConnectionPool:
-        key = policy.digest()
-        if key not in self._pools:
-            self._pools[key] = httpcore.AsyncConnectionPool(
+        if policy not in self._pools:
+            self._pools[policy] = httpcore.AsyncConnectionPool(
                 ssl_context=self._context,
                 max_connections=None,  # the parent bounds how many fetches are in flight
                 max_keepalive_connections=16,
@@ -74,10 +74,10 @@ class Exchange:
                 retries=0,
                 network_backend=VettingBackend(policy, self._limits),
             )
-        self._pools.move_to_end(key)
+        self._pools.move_to_end(policy)
         if len(self._pools) > _POOLS:
             await self._pools.popitem(last=False)[1].aclose()
-        return self._pools[key]
+        return self._pools[policy]
 
     async def _follow(
         self, pool: httpcore.AsyncConnectionPool, policy: NetworkPolicy, url: str, max_bytes: int, into: int
@@ -97,17 +97,29 @@ class Exchange:
 
     @asynccontextmanager
     async def _respond(self, pool: httpcore.AsyncConnectionPool, target: Target) -> AsyncIterator[httpcore.Response]:
-        request = self._request(target)
-        try:
-            response = await pool.handle_async_request(request)
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
-            raise _translate(error, target, "headers") from error
+        response = await self._send(pool, target)
         try:
             yield response
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
+        except _CLIENT_ERRORS as error:
             raise _translate(error, target, "body") from error
         finally:
             await response.aclose()
+
+    async def _send(self, pool: httpcore.AsyncConnectionPool, target: Target) -> httpcore.Response:
+        """Send the request and wait for the headers.
+
+        A kept connection may have been closed by the server at the moment we used it; since GET is idempotent it is
+        sent once more (RFC 9110 section 9.2.2).
+        """
+        try:
+            try:
+                return await pool.handle_async_request(self._request(target))
+            except _CLIENT_ERRORS as error:
+                if not _is_lost(error):
+                    raise
+            return await pool.handle_async_request(self._request(target))
+        except _CLIENT_ERRORS as error:
+            raise _translate(error, target, "headers") from error
 
     def _request(self, target: Target) -> httpcore.Request:
         url = httpcore.URL(target.url)
@@ -182,11 +194,18 @@ def _translate(error: Exception, target: Target, where: str) -> FetchError:
         return FetchUnavailable("connect-timeout", f"{target.host}: no TLS session in time")
     if isinstance(error, httpcore.TimeoutException):
         return FetchUnavailable("idle-timeout", f"{target.host}: no byte of the {where} in time")
-    if isinstance(error, httpcore.ProtocolError):
+    if isinstance(error, httpcore.ProtocolError) and not _is_lost(error):
         if where == "body":
             return FetchUnavailable("body-truncated", f"{target.host}: the body broke off or is malformed")
         return FetchError("http-protocol", f"{target.host}: the response is not HTTP/1.1 within bounds")
     return FetchUnavailable("connection-lost", f"{target.host}: the connection was lost in the {where}")
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether the server ended the connection instead of answering; httpcore says so only in words."""
+    if isinstance(error, httpcore.RemoteProtocolError):
+        return "disconnected without sending" in str(error)
+    return isinstance(error, httpcore.ReadError | httpcore.WriteError)
 
 
 def _hop(target: Target, response: httpcore.Response) -> Hop:

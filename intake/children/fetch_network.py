@@ -3,6 +3,7 @@
 httpcore gives the host name to the backend and keeps it for pool key, Host header, SNI and certificate, so the
 vetted address is dialled without rewriting the URL and a kept connection never crosses hosts.
 """
+# ruff: noqa: ASYNC109, ARG002  (the signatures are httpcore's)
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ class VettingBackend(httpcore.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109  (the interface is httpcore's)
+        timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
@@ -89,7 +90,7 @@ class VettingBackend(httpcore.AsyncNetworkBackend):
     async def connect_unix_socket(
         self,
         path: str,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         raise PolicyDenied("unix-socket", "a fetch never goes to a local socket")
@@ -101,7 +102,7 @@ class VettingBackend(httpcore.AsyncNetworkBackend):
         self,
         vetted: tuple[str, ...],
         port: int,
-        timeout: float | None,  # noqa: ASYNC109
+        timeout: float | None,
     ) -> httpcore.AsyncNetworkStream:
         last: Exception | None = None
         for address in vetted:

@@ -7,12 +7,14 @@ name made an HTTP request), so it is told the format, allowed no other, no proto
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 from typing import Any, BinaryIO
 
 import av
+from av.sidedata.sidedata import Type
 from PIL import Image
 
 from contracts.artifact import MediaType
@@ -28,6 +30,26 @@ _DEMUXERS = {"video/mp4": "mov", "video/webm": "matroska"}
 _CODECS = {
     "video/mp4": frozenset({"h264", "hevc", "av1", "mpeg4", "vp9"}),
     "video/webm": frozenset({"vp8", "vp9", "av1"}),
+}
+_ORIENTATIONS = {
+    (1, 0, 0, 1): 1,
+    (-1, 0, 0, 1): 2,
+    (-1, 0, 0, -1): 3,
+    (1, 0, 0, -1): 4,
+    (0, 1, 1, 0): 5,
+    (0, 1, -1, 0): 6,
+    (0, -1, -1, 0): 7,
+    (0, -1, 1, 0): 8,
+}
+_TURNS = {
+    1: None,
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
 }
 _PROBE_BYTES = 5_000_000
 _ANALYSE_US = 5_000_000
@@ -48,10 +70,11 @@ def prepare() -> None:
 
 
 def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: FrameSeen) -> dict[str, Any]:
-    """Findings of a video: format, codec, width, height, frames, fps, duration_ms, streams.
+    """Findings of a video: format, codec, width, height, frames, fps, duration_ms, streams, audio_streams; and
+    orientation (EXIF, 1 to 8; already applied to what `seen` renders) where it is not 1.
 
-    Raises MediaRejected: `video-streams`, `video-codec`, `video-duration`, `video-frames`, `frame-pixels`,
-    `frame-side`, `video-truncated`, `video-undecodable`; for a GIF also as `images.frames` does.
+    Raises MediaRejected: `video-streams`, `video-codec`, `video-orientation`, `video-duration`, `video-frames`,
+    `frame-pixels`, `frame-side`, `video-truncated`, `video-undecodable`; for a GIF also as `images.frames` does.
     """
     if media_type.name == "image/gif":
         return _decode_gif(source, media_type, limits, seen)
@@ -81,6 +104,7 @@ class _Run:
         self.frames = 0
         self.duration = Fraction(0)
         self.width = self.height = 0
+        self.orientation = 1
 
     def take(self, frame: av.VideoFrame) -> None:
         """Count one decoded frame. Raises MediaRejected when it is one too many, too large, too late or damaged."""
@@ -93,6 +117,7 @@ class _Run:
         _check_size(frame.width, frame.height, limits)
         if self.frames == 1:
             self.width, self.height = frame.width, frame.height
+            self.orientation = _orientation(frame)
         self._take_time(frame)
 
     def _take_time(self, frame: av.VideoFrame) -> None:
@@ -147,8 +172,23 @@ def _decoded(container: av.container.InputContainer, stream: av.VideoStream) -> 
 
 
 def _picture(frame: av.VideoFrame) -> Image.Image:
-    image: Image.Image = frame.to_image()  # type: ignore[no-untyped-call]
-    return image
+    """The frame as it is meant to be shown: phones write portrait as landscape with a matrix."""
+    # One thread: left to itself swscale starts one per core of the host, whose stacks do not fit the address space.
+    image: Image.Image = frame.to_image(threads=1)  # type: ignore[no-untyped-call]
+    turn = _TURNS[_orientation(frame)]
+    return image if turn is None else image.transpose(turn)
+
+
+def _orientation(frame: av.VideoFrame) -> int:
+    """The frame's display matrix (ISO/IEC 14496-12 §6.2.2, a and b in the first row) as an EXIF orientation, 1 to 8."""
+    side_data: Any = frame.side_data  # its stub is of an older form
+    if Type.DISPLAYMATRIX not in side_data:
+        return 1
+    matrix = struct.unpack("=9i", bytes(side_data[Type.DISPLAYMATRIX])[:36])
+    signs = tuple((value > 0) - (value < 0) for value in (matrix[0], matrix[1], matrix[3], matrix[4]))
+    if signs not in _ORIENTATIONS:
+        raise MediaRejected("video-orientation", "the display matrix is no quarter turn and no mirror image")
+    return _ORIENTATIONS[signs]
 
 
 def _codec_name(decoder: str) -> str:
@@ -172,6 +212,8 @@ def _describe(
         "streams": len(container.streams),
         "audio_streams": len(container.streams.audio),
     }
+    if run.orientation != 1:
+        found["orientation"] = run.orientation
     if stream.frames and stream.frames != run.frames:
         found["frames_claimed"] = stream.frames
     return found

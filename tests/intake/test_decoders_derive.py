@@ -14,6 +14,7 @@ from PIL import Image
 from contracts.artifact import Modality
 from contracts.derivation import Derivation
 from contracts.digest import canonical_json
+from contracts.errors import MediaRejected
 from contracts.limits import Limits
 from contracts.records import Derivative, Inspection
 from intake.decoders import DecoderPool
@@ -42,15 +43,15 @@ def made(inspection: Inspection) -> Derivative:
     return inspection.derivative
 
 
-def red_centres(data: bytes) -> list[float]:
-    """Where the red square is in each frame of a GIF, as a fraction of the width."""
+def red_centres(data: bytes, axis: int = 1) -> list[float]:
+    """Where the red square is in each frame of a GIF, as a fraction of the width (axis 1) or height (axis 0)."""
     places = []
     with Image.open(io.BytesIO(data)) as image:
         for index in range(getattr(image, "n_frames", 1)):
             image.seek(index)
             pixels = np.asarray(image.convert("RGB")).astype(int)
-            red = np.nonzero((pixels[..., 0] > 150) & (pixels[..., 1] < 90))[1]
-            places.append(float(red.mean()) / image.width)
+            red = np.nonzero((pixels[..., 0] > 150) & (pixels[..., 1] < 90))[axis]
+            places.append(float(red.mean()) / pixels.shape[axis])
     return places
 
 
@@ -110,6 +111,37 @@ async def test_the_result_fits_and_is_not_square(
     assert (derivative.transformation["width"], derivative.transformation["height"]) == expected
     with Image.open(io.BytesIO(derivative.data)) as image:
         assert image.size == expected
+
+
+@pytest.mark.parametrize(
+    ("matrix", "orientation", "size", "moves"),
+    [
+        ((0, 1, -1, 0), 6, (64, 96), "down"),
+        ((0, -1, 1, 0), 8, (64, 96), "up"),
+        ((-1, 0, 0, -1), 3, (96, 64), "left"),
+        ((-1, 0, 0, 1), 2, (96, 64), "left"),
+        ((0, 1, 1, 0), 5, (64, 96), "down"),
+    ],
+)
+async def test_a_video_is_seen_as_it_was_filmed(
+    pool: DecoderPool, matrix: tuple[int, int, int, int], orientation: int, size: tuple[int, int], moves: str
+) -> None:
+    """A display matrix turns the frames before they are taken: a square that moves right on the sensor moves down."""
+    inspection = await derived(pool, samples.turned(samples.mp4(), matrix), Derivation())
+    derivative = made(inspection)
+    assert inspection.findings["orientation"] == derivative.transformation["orientation_applied"] == orientation
+    with Image.open(io.BytesIO(derivative.data)) as image:
+        assert image.size == size
+    axis = 0 if moves in ("up", "down") else 1
+    centres = red_centres(derivative.data, axis)
+    grows = moves in ("down", "right")
+    assert (centres[-1] > centres[0] + 0.3) if grows else (centres[-1] < centres[0] - 0.3)
+
+
+async def test_a_matrix_that_is_no_quarter_turn_is_refused(pool: DecoderPool) -> None:
+    """What cannot be shown exactly is not shown askew."""
+    with pytest.raises(MediaRejected, match="video-orientation"):
+        await derived(pool, samples.turned(samples.mp4(), (1, 1, -1, 1)), Derivation())
 
 
 async def test_a_derivative_is_not_derived_again(pool: DecoderPool) -> None:
