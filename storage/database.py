@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
+    URL,
     Connection,
     Engine,
     MetaData,
@@ -104,7 +105,7 @@ def open_ledger(folder: Path) -> Database:
 
 
 def _engine(path: Path, durability: Durability) -> Engine:
-    engine = create_engine(f"sqlite+pysqlite:///{path}", pool_size=_POOL_SIZE, max_overflow=-1)
+    engine = create_engine(URL.create("sqlite+pysqlite", database=str(path)), pool_size=_POOL_SIZE, max_overflow=-1)
 
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: Any) -> None:

@@ -94,17 +94,17 @@ def _parts(document: Receipt, **values: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     ("rule", "values"),
     [
-        ("receipt-rule", lambda r: {"rule": "some-rule"}),
-        ("receipt-unanswered", lambda r: {"answer": None}),
-        ("receipt-submitted", lambda r: {"outcome": Outcome.REFUSED}),
-        ("receipt-unsubmitted", lambda r: {"outcome": Outcome.INCOMPLETE, "request": None}),
-        ("receipt-question-digest", lambda r: {"outcome": Outcome.INCOMPLETE, "question": None}),
+        ("receipt-rule", lambda _: {"rule": "some-rule"}),
+        ("receipt-unanswered", lambda _: {"answer": None}),
+        ("receipt-submitted", lambda _: {"outcome": Outcome.REFUSED}),
+        ("receipt-unsubmitted", lambda _: {"outcome": Outcome.INCOMPLETE, "request": None}),
+        ("receipt-question-digest", lambda _: {"outcome": Outcome.INCOMPLETE, "question": None}),
         ("receipt-part-order", lambda r: {"parts": tuple(reversed(r.parts))}),
         ("receipt-part-kind", lambda r: {"parts": _parts(r, text="words")}),
         ("receipt-part-modality", lambda r: {"parts": _parts(r, kind="audio")}),
         ("receipt-part-locator", lambda r: {"parts": _parts(r, locator_digest=None)}),
         ("receipt-media", lambda r: {"parts": _parts(r, artifact=None)}),
-        ("receipt-leases", lambda r: {"leases": ()}),
+        ("receipt-leases", lambda _: {"leases": ()}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

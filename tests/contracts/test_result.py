@@ -15,10 +15,27 @@ from contracts.result import QuestionResult
 from storage.disk_blobs import DiskBlobStore
 from tests.receipt_samples import LENGTH, receipt, result_of
 
-KEYS = (
-    "id outcome rule reason answer structured partial finish_reason usage parts attempt question_digest "
-    "request_digest stream_digest receipt seconds labels engine from_ledger"
-).split()
+KEYS = [
+    "id",
+    "outcome",
+    "rule",
+    "reason",
+    "answer",
+    "structured",
+    "partial",
+    "finish_reason",
+    "usage",
+    "parts",
+    "attempt",
+    "question_digest",
+    "request_digest",
+    "stream_digest",
+    "receipt",
+    "seconds",
+    "labels",
+    "engine",
+    "from_ledger",
+]
 
 
 @pytest.fixture

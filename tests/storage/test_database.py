@@ -30,9 +30,14 @@ def count(database: Database) -> int:
 def test_a_block_that_raises_writes_nothing(tmp_path: Path) -> None:
     """All of a transaction or none of it."""
     database = open_leases(tmp_path)
-    with pytest.raises(ZeroDivisionError), database.write() as tx:
-        tx.execute(insert(staged_copy).values(staged_name="a", **ROW))
-        _ = 1 / 0
+
+    def fail_after_writing() -> None:
+        with database.write() as tx:
+            tx.execute(insert(staged_copy).values(staged_name="a", **ROW))
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail_after_writing()
     assert count(database) == 0
 
 

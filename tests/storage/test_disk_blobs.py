@@ -89,7 +89,7 @@ def test_a_source_that_breaks_leaves_nothing(store: DiskBlobStore, tmp_path: Pat
 
     class Breaks:
         def read(self, limit: int, /) -> bytes:
-            raise ConnectionError("the source broke")
+            raise ConnectionError(f"the source broke before {limit} bytes")
 
     with pytest.raises(ConnectionError):
         store.put(Breaks())

@@ -15,6 +15,7 @@ from storage import schema
 from storage.home import Storage
 from storage.runs import RunStart, RunState
 from tests.receipt_samples import (
+    COMPLETE,
     CUT_SHORT,
     ENGINE,
     LENGTH,
@@ -39,10 +40,17 @@ def start(storage: Storage, run: str = "run-1", questions: tuple[str, ...] = ("q
     storage.runs.start(RunStart(run, "b1", Digest.of(b"bundle"), "acme", ENGINE, labelled), NOW)
 
 
-def end(storage: Storage, wire: bytes | None = None, **ids: str) -> Digest:
+def end(
+    storage: Storage,
+    wire: bytes = COMPLETE,
+    *,
+    run: str = "run-1",
+    question_id: str = "q1",
+    attempt: str = "attempt-1",
+) -> Digest:
     """An attempt from its start to its receipt."""
-    written = receipt(storage.blobs, **ids) if wire is None else receipt(storage.blobs, wire, **ids)
-    storage.receipts.open_attempt(draft(**ids), NOW - 1)
+    written = receipt(storage.blobs, wire, run=run, question_id=question_id, attempt=attempt)
+    storage.receipts.open_attempt(draft(run=run, question_id=question_id, attempt=attempt), NOW - 1)
     return storage.receipts.append(written, result_of(written), NOW)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -138,7 +137,7 @@ def test_what_is_not_whole_is_never_staged(storage: Storage) -> None:
 def test_a_store_on_another_file_system_is_copied_from(storage: Storage) -> None:
     """Where no hard link can be made, the file is a verified copy with the same mode."""
     other = Path("/dev/shm")
-    if not other.is_dir() or os.stat(other).st_dev == os.stat(storage.staging.root).st_dev:
+    if not other.is_dir() or other.stat().st_dev == storage.staging.root.stat().st_dev:
         pytest.skip("there is no second file system at /dev/shm")
     with tempfile.TemporaryDirectory(dir=other) as folder:
         blobs = DiskBlobStore(Path(folder))
@@ -157,21 +156,23 @@ def test_a_store_on_another_file_system_is_copied_from(storage: Storage) -> None
 def test_a_hold_names_every_artifact_in_order_and_lets_all_go(storage: Storage) -> None:
     """An artifact that occurs twice has one lease and two places; the block's end releases, also when it raises."""
     first, second = stored(storage, b"1"), stored(storage, b"2")
-    with (
-        pytest.raises(ZeroDivisionError),
-        storage.staging.hold(
+
+    def use_and_fail() -> None:
+        with storage.staging.hold(
             [first, second, first], tenant="acme", holder="run-1/1", clock=lambda: NOW, ttl_s=TTL
-        ) as hold,
-    ):
-        assert [path.read_bytes() for path in hold.paths] == [b"1", b"2", b"1"]
-        assert len(hold.leases) == 2
-        assert not hold.renew_due(NOW + 9)
-        assert hold.renew_due(NOW + 10)
-        hold.renew(NOW + 15)
-        assert not hold.must_stop(NOW + 34)
-        assert hold.must_stop(NOW + 35)
-        assert [path.read_bytes() for path in hold.paths] == [b"1", b"2", b"1"]
-        _ = 1 / 0
+        ) as hold:
+            assert [path.read_bytes() for path in hold.paths] == [b"1", b"2", b"1"]
+            assert len(hold.leases) == 2
+            assert not hold.renew_due(NOW + 9)
+            assert hold.renew_due(NOW + 10)
+            hold.renew(NOW + 15)
+            assert not hold.must_stop(NOW + 34)
+            assert hold.must_stop(NOW + 35)
+            assert [path.read_bytes() for path in hold.paths] == [b"1", b"2", b"1"]
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        use_and_fail()
     assert (staged_files(storage), storage.staging.active()) == ([], [])
 
 
