@@ -173,7 +173,7 @@ def _decoded(container: av.container.InputContainer, stream: av.VideoStream) -> 
 
 def _picture(frame: av.VideoFrame) -> Image.Image:
     """The frame as it is meant to be shown: phones write portrait as landscape with a matrix."""
-    # One thread: left to itself swscale starts one per core of the host, whose stacks do not fit the address space.
+    # One thread: left to itself swscale starts several, and on a busy host that failed now and then (EAGAIN).
     image: Image.Image = frame.to_image(threads=1)  # type: ignore[no-untyped-call]
     turn = _TURNS[_orientation(frame)]
     return image if turn is None else image.transpose(turn)
