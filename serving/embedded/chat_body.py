@@ -96,6 +96,7 @@ def parse_body(data: bytes) -> ChatBody:
     """Read a request body. Raises InputError (`body-json` or `body-field`) that names the field, never its value."""
     try:
         value = json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
+        wire_json(value)  # what cannot be written again (lone surrogates, 1e999) is not ours either
     except (ValueError, RecursionError) as error:
         raise InputError(
             "body-json", f"the {len(data)} bytes are not a JSON document: {type(error).__name__}"

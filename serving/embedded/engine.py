@@ -45,18 +45,19 @@ class Engine:
 
         Raises EvidenceError for media that cannot be had, EngineError for what the engine refuses.
         """
-        request = ChatCompletionRequest(
-            messages=[self._message(message) for message in body.messages],
-            model="default",
-            stream=True,
-            max_tokens=body.max_tokens,
-            temperature=body.temperature,
-            top_p=body.top_p,
-            enable_thinking=body.enable_thinking,
-            grammar=body.grammar,
-            grammar_type=None if body.grammar is None else "json_schema",
-        )
+        messages = [self._message(message) for message in body.messages]
         try:
+            request = ChatCompletionRequest(
+                messages=messages,
+                model="default",
+                stream=True,
+                max_tokens=body.max_tokens,
+                temperature=body.temperature,
+                top_p=body.top_p,
+                enable_thinking=body.enable_thinking,
+                grammar=body.grammar,
+                grammar_type=None if body.grammar is None else "json_schema",
+            )
             with self._lock:
                 chunks: Any = self._runner.send_chat_completion_request(request)
         except Exception as error:

@@ -8,10 +8,11 @@ import json
 import pytest
 
 from contracts.digest import Digest
+from contracts.ordering import OrderingForm
 from contracts.outcome import Outcome
 from serving.calibration.world import draw
 from serving.embedded_worker import EmbeddedWorker
-from tests.engine_worker import ask
+from tests.engine_worker import ask, request_for
 from tests.world import Golden, golden_cases, question_of
 
 pytestmark = [pytest.mark.engine, pytest.mark.asyncio(loop_scope="session")]
@@ -65,6 +66,21 @@ async def test_json_schema(worker: EmbeddedWorker) -> None:
     assert set(answer) == {"colour", "sure"}
     assert answer["colour"] in {"red", "green", "blue"}
     assert isinstance(answer["sure"], bool)
+
+
+async def test_mixed_order_of_kinds(worker: EmbeddedWorker) -> None:
+    """Parts that one message would regroup go as one message each, and the engine takes that form."""
+    question = question_of(_CASES[-1].draw(), worker.staging_root, swapped=True)
+    assert request_for(worker, question).ordering_form is OrderingForm.MESSAGE_PER_PART
+    got = await ask(worker, question)
+    assert got.outcome in {Outcome.COMPLETE, Outcome.LENGTH_LIMITED}, got.reason
+
+
+async def test_impossible_schema(worker: EmbeddedWorker) -> None:
+    """An answer form that the engine cannot compile is its error, not a hang and not an answer."""
+    question = question_of(_CASES[0].draw(), worker.staging_root, answer_schema={"type": "no such type"})
+    got = await ask(worker, question)
+    assert (got.outcome, got.text) == (Outcome.ENGINE_ERROR, None)
 
 
 async def test_concurrent(worker: EmbeddedWorker) -> None:

@@ -69,6 +69,8 @@ _REFUSED: dict[str, tuple[Any, str]] = {
     "another model": (_body(model="gpt"), "model-unknown"),
     "a key that stands twice": ('{"model": "default", "model": "default"}', "body-json"),
     "a number that is not JSON": ('{"temperature": NaN}', "body-json"),
+    "a lone surrogate": (_body(messages=[{"role": "user", "content": "\ud800"}]), "body-json"),
+    "a number beyond floats": ('{"temperature": 1e999}', "body-json"),
     "no JSON": ("{", "body-json"),
     "a deep nest": ("[" * 100_000, "body-json"),
     "a web address as medium": (
