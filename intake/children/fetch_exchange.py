@@ -186,10 +186,11 @@ def _check_response(response: httpcore.Response, max_bytes: int) -> int | None:
 
 
 def _translate(error: Exception, target: Target, where: str) -> FetchError:
-    if isinstance(error.__cause__, ssl.SSLCertVerificationError):
-        return FetchError("tls-certificate", f"{target.host}: {error.__cause__.verify_message}")
-    if isinstance(error.__cause__, ssl.SSLError):
-        return FetchError("tls-handshake", f"{target.host}: {error.__cause__.reason or 'failed'}")
+    refusal = _tls_refusal(error)
+    if isinstance(refusal, ssl.SSLCertVerificationError):
+        return FetchError("tls-certificate", f"{target.host}: {refusal.verify_message}")
+    if refusal is not None:
+        return FetchError("tls-handshake", f"{target.host}: {refusal.reason or 'failed'}")
     if isinstance(error, httpcore.ConnectTimeout):
         return FetchUnavailable("connect-timeout", f"{target.host}: no TLS session in time")
     if isinstance(error, httpcore.TimeoutException):
@@ -199,6 +200,13 @@ def _translate(error: Exception, target: Target, where: str) -> FetchError:
             return FetchUnavailable("body-truncated", f"{target.host}: the body broke off or is malformed")
         return FetchError("http-protocol", f"{target.host}: the response is not HTTP/1.1 within bounds")
     return FetchUnavailable("connection-lost", f"{target.host}: the connection was lost in the {where}")
+
+
+def _tls_refusal(error: BaseException | None) -> ssl.SSLError | None:
+    """The TLS error beneath the client's and the event library's own, if there is one."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _is_lost(error: Exception) -> bool:

@@ -1,0 +1,249 @@
+"""The parent's side of the fetcher: starts it, gives it orders, believes nothing that can be measured.
+
+One child serves any number of fetches at once. A child that dies, breaks its protocol, goes silent, or says a digest
+that the bytes do not have is killed, and the next fetch starts another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from contracts.digest import CHUNK_BYTES, Digest, Hasher
+from contracts.errors import (
+    ChildFailed,
+    EvidenceError,
+    FetchError,
+    FetchUnavailable,
+    InputError,
+    NeedMissing,
+    PolicyDenied,
+)
+from contracts.limits import Limits
+from contracts.network_policy import NetworkPolicy
+from contracts.records import AcquisitionRecord, Hop
+from intake.frames import Cancel, Configure, Done, Failed, Fetch, HopFrame, PacketChannel, Ready, read_report
+from sandbox.spawn import MINIMAL_ENVIRONMENT, Child, spawn
+
+_ENVIRONMENT: Mapping[str, str] = {**MINIMAL_ENVIRONMENT, "RES_OPTIONS": "timeout:2 attempts:2"}
+_START_S = 30.0  # imports and the TLS context take 0.4 s on an idle machine
+_SILENCE_S = 10.0  # after the total deadline, in which the child should have said so itself
+_ERRORS: Mapping[str, type[EvidenceError]] = {
+    error.__name__: error for error in (PolicyDenied, FetchError, FetchUnavailable, InputError)
+}
+
+
+class Fetcher:
+    """`async with Fetcher(limits) as fetcher: record = await fetcher.fetch(…)`.
+
+    Use it from one event loop, whose thread must live as long as the fetcher: the child dies with that thread.
+    `extra_anchors` are PEM certificates to trust beside the public ones; `stderr` a descriptor for the child's.
+    """
+
+    def __init__(
+        self, limits: Limits | None = None, *, extra_anchors: str | None = None, stderr: int | None = None
+    ) -> None:
+        self._limits = limits or Limits()
+        self._extra_anchors = extra_anchors
+        self._stderr = stderr
+        self._starting = asyncio.Lock()
+        self._session: _Session | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Fetcher:
+        await self._live_session()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._closed = True
+        if self._session is not None:
+            await self._session.aclose()
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The isolation in force around the present child."""
+        return () if self._session is None else self._session.layers
+
+    @property
+    def pid(self) -> int | None:
+        """The present child's process id, for status displays."""
+        return None if self._session is None else self._session.child.pid
+
+    async def fetch(self, url: str, *, policy: NetworkPolicy, max_bytes: int, into: int) -> AcquisitionRecord:
+        """Fetch `url` into the empty regular file `into` (a descriptor; its position does not move).
+
+        Raises PolicyDenied, FetchError or FetchUnavailable by the rule that ended it, ChildFailed if the child did,
+        InputError for a file that is not empty. Cancelling the caller cancels the fetch in the child.
+        """
+        status = os.fstat(into)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != 0:
+            raise InputError("quarantine-file", f"expected an empty regular file, got {status.st_size} bytes")
+        started = time.monotonic()
+        session = await self._live_session()
+        done = await session.fetch(url, policy, max_bytes, into)
+        digest = await self._measure(session, done, max_bytes, into)
+        return AcquisitionRecord(
+            source="url",
+            hops=tuple(_hop(frame) for frame in done.hops),
+            size_bytes=done.size_bytes,
+            digest=digest,
+            media_type_claimed=done.media_type,
+            policy=policy.name,
+            policy_digest=policy.digest(),
+            layers=session.layers,
+            seconds=time.monotonic() - started,
+        )
+
+    async def _measure(self, session: _Session, done: Done, max_bytes: int, into: int) -> Digest:
+        hasher = await asyncio.to_thread(_hash_file, into, max_bytes)
+        if (hasher.size_bytes, str(hasher.digest())) != (done.size_bytes, done.digest):
+            reason = f"said {done.size_bytes} bytes with {done.digest}, the file has {hasher.size_bytes} bytes"
+            session.fail(ChildFailed("fetcher-digest", reason))
+            raise ChildFailed("fetcher-digest", reason)
+        return hasher.digest()
+
+    async def _live_session(self) -> _Session:
+        async with self._starting:
+            if self._closed:
+                raise InputError("fetcher-closed", "the fetcher was closed")
+            if self._session is None or not self._session.is_live:
+                self._session = await _Session.start(self._limits, self._extra_anchors, self._stderr)
+            return self._session
+
+
+class _Session:
+    """One child from its start to its end, and the fetches that wait for it."""
+
+    def __init__(self, child: Child, channel: PacketChannel, limits: Limits) -> None:
+        self.child = child
+        self.layers: tuple[str, ...] = ()
+        self._channel = channel
+        self._limits = limits
+        self._waiting: dict[int, asyncio.Future[Done]] = {}
+        self._last_id = 0
+        self._listener: asyncio.Task[None] | None = None
+        self.is_live = True
+
+    @classmethod
+    async def start(cls, limits: Limits, extra_anchors: str | None, stderr: int | None) -> _Session:
+        """Start a child and wait until it is confined. Raises NeedMissing, or ChildFailed `fetcher-start`."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        channel = PacketChannel(ours)
+        child = spawn("intake.children.fetch", channel=theirs, environment=_ENVIRONMENT, stderr=stderr)
+        session = cls(child, channel, limits)
+        try:
+            async with asyncio.timeout(_START_S):
+                await channel.send(Configure(asdict(limits), extra_anchors))
+                session.layers = await session._receive_ready()
+        except (TimeoutError, OSError) as error:
+            session.fail(ChildFailed("fetcher-start", "ended"))
+            raise ChildFailed("fetcher-start", f"the fetcher did not start ({type(error).__name__})") from error
+        except BaseException:
+            session.fail(ChildFailed("fetcher-start", "ended"))
+            raise
+        session._listener = asyncio.create_task(session._listen())
+        return session
+
+    async def fetch(self, url: str, policy: NetworkPolicy, max_bytes: int, into: int) -> Done:
+        """Order one fetch and wait for its end."""
+        self._last_id += 1
+        order = Fetch(self._last_id, url, policy.to_json(), max_bytes)
+        future: asyncio.Future[Done] = asyncio.get_running_loop().create_future()
+        self._waiting[order.id] = future
+        try:
+            await self._channel.send(order, [into])
+            async with asyncio.timeout(self._limits.fetch_total_s + _SILENCE_S):
+                return await future
+        except asyncio.CancelledError:
+            await self._cancel(order.id)
+            raise
+        except TimeoutError as error:
+            silent = ChildFailed("fetcher-silent", f"no word within {self._limits.fetch_total_s + _SILENCE_S:g} s")
+            self.fail(silent)
+            raise silent from error
+        except OSError as error:
+            raise ChildFailed("fetcher-died", "the fetcher is gone") from error
+        finally:
+            self._waiting.pop(order.id, None)
+
+    def fail(self, error: ChildFailed) -> None:
+        """Kill the child and end every fetch that waits for it with `error`. Idempotent."""
+        self.is_live = False
+        if self._listener is not None:
+            self._listener.cancel()
+        self.child.kill()
+        self._channel.close()
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(ChildFailed(error.rule, error.reason))
+
+    async def aclose(self) -> None:
+        """End the child."""
+        self.fail(ChildFailed("fetcher-closed", "the fetcher was closed"))
+        if self._listener is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._listener
+
+    async def _receive_ready(self) -> tuple[str, ...]:
+        packet, descriptors = await self._channel.receive()
+        if not packet:
+            raise NeedMissing("fetcher-start", "the fetcher ended before it was confined; its stderr says why")
+        ready = _read(packet, descriptors)
+        if not isinstance(ready, Ready):
+            raise ChildFailed("fetcher-protocol", "expected a Ready packet first")
+        return tuple(ready.layers)
+
+    async def _cancel(self, order: int) -> None:
+        with contextlib.suppress(OSError, EvidenceError):
+            await self._channel.send(Cancel(order))
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                packet, descriptors = await self._channel.receive()
+                if not packet:
+                    raise ChildFailed("fetcher-died", "the fetcher ended while it held fetches")
+                self._take(_read(packet, descriptors))
+        except (ChildFailed, OSError) as error:
+            self._listener = None
+            self.fail(error if isinstance(error, ChildFailed) else ChildFailed("fetcher-died", type(error).__name__))
+
+    def _take(self, report: Ready | Done | Failed) -> None:
+        if isinstance(report, Ready) or not 0 < report.id <= self._last_id:
+            raise ChildFailed("fetcher-protocol", "a report about nothing that was ordered")
+        future = self._waiting.get(report.id)
+        if future is None or future.done():
+            return  # cancelled meanwhile
+        if isinstance(report, Done):
+            future.set_result(report)
+            return
+        error = _ERRORS.get(report.error)
+        if error is None:
+            raise ChildFailed("fetcher-protocol", "an error of no known class")
+        future.set_exception(error(report.rule, report.reason))
+
+
+def _read(packet: bytes, descriptors: list[int]) -> Ready | Done | Failed:
+    for descriptor in descriptors:
+        os.close(descriptor)
+    if descriptors:
+        raise ChildFailed("fetcher-protocol", "the fetcher sent a descriptor")
+    return read_report(packet)
+
+
+def _hash_file(descriptor: int, max_bytes: int) -> Hasher:
+    """Hash what is in the file; stops over `max_bytes`, when it cannot be what was agreed any more."""
+    hasher = Hasher()
+    while hasher.size_bytes <= max_bytes and (data := os.pread(descriptor, CHUNK_BYTES, hasher.size_bytes)):
+        hasher.update(data)
+    return hasher
+
+
+def _hop(frame: HopFrame) -> Hop:
+    return Hop(frame.url, frame.status, tuple(frame.vetted), frame.dialled, frame.tls)

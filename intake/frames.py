@@ -1,0 +1,177 @@
+"""What the parent and the fetcher say to each other, and how: one JSON document per packet, each of a known shape.
+
+A SOCK_SEQPACKET socket keeps packets whole and ties descriptors to the packet they came with (unix(7)), so the
+kernel does the length prefix. A packet over the bound, of an unknown shape or with more than its shape allows is a
+broken protocol: the parent kills the child for it.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from contracts.errors import ChildFailed
+
+PACKET_BYTES = 64 * 1024
+_DESCRIPTORS = 1
+
+ShortText = Annotated[str, msgspec.Meta(max_length=256)]
+UrlText = Annotated[str, msgspec.Meta(max_length=2304)]
+RuleName = Annotated[str, msgspec.Meta(max_length=64, pattern="^[a-z0-9]+(-[a-z0-9]+)*\\Z")]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="op"):
+    """One packet; `op` names its kind."""
+
+
+class Configure(Frame, frozen=True, tag="configure"):
+    """First to the fetcher: the limits in force, and trust anchors (PEM) beside the public ones."""
+
+    limits: dict[str, float]
+    extra_anchors: str | None = None
+
+
+class Fetch(Frame, frozen=True, tag="fetch"):
+    """To the fetcher, with one descriptor to write the body into."""
+
+    id: int
+    url: str
+    policy: dict[str, Any]
+    max_bytes: int
+
+
+class Cancel(Frame, frozen=True, tag="cancel"):
+    """To the fetcher: nobody waits for this one any more."""
+
+    id: int
+
+
+class Ready(Frame, frozen=True, tag="ready"):
+    """First from the fetcher: it is confined, by these layers."""
+
+    layers: Annotated[list[ShortText], msgspec.Meta(max_length=16)]
+
+
+class HopFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One hop as the fetcher saw it; the fields of `contracts.records.Hop`."""
+
+    url: UrlText
+    status: Annotated[int, msgspec.Meta(ge=100, le=999)] | None
+    vetted: Annotated[list[ShortText], msgspec.Meta(max_length=64)]
+    dialled: ShortText | None
+    tls: ShortText | None
+
+
+class Done(Frame, frozen=True, tag="done"):
+    """From the fetcher: the body is in the descriptor. Size and digest are its word; the parent measures."""
+
+    id: Count
+    size_bytes: Count
+    digest: ShortText
+    media_type: ShortText | None
+    hops: Annotated[list[HopFrame], msgspec.Meta(min_length=1, max_length=32)]
+
+
+class Failed(Frame, frozen=True, tag="failed"):
+    """From the fetcher: the error that ended the fetch; `error` names its class in contracts.errors."""
+
+    id: Count
+    error: ShortText
+    rule: RuleName
+    reason: Annotated[str, msgspec.Meta(max_length=2048)]
+
+
+Order = Configure | Fetch | Cancel
+Report = Ready | Done | Failed
+_TO_CHILD: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
+_FROM_CHILD: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)
+_Read = TypeVar("_Read")
+
+
+def read_order(packet: bytes) -> Order:
+    """Read what the parent sent. Raises ChildFailed `fetcher-protocol`."""
+    return _decode(_TO_CHILD, packet)
+
+
+def read_report(packet: bytes) -> Report:
+    """Read what the fetcher sent. Raises ChildFailed `fetcher-protocol`."""
+    return _decode(_FROM_CHILD, packet)
+
+
+class PacketChannel:
+    """One end of the socket pair, for one event loop. Sends may come from many tasks, receives from one."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._end = end
+        self._sending = asyncio.Lock()
+
+    async def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
+        """Send one packet. Raises ChildFailed if it is over the bound, OSError if the peer is gone."""
+        packet = msgspec.json.encode(frame)
+        if len(packet) > PACKET_BYTES:
+            raise ChildFailed("fetcher-protocol", f"expected a packet of at most {PACKET_BYTES} bytes")
+        async with self._sending:
+            loop = asyncio.get_running_loop()
+            while True:
+                try:
+                    socket.send_fds(self._end, [packet], list(descriptors))
+                    return
+                except BlockingIOError:
+                    await _ready(self._end, loop.add_writer, loop.remove_writer)
+
+    async def receive(self) -> tuple[bytes, list[int]]:
+        """The next packet and its descriptors, which the caller closes; b"" when the peer is gone.
+
+        Raises ChildFailed `fetcher-protocol` for a packet over the bound.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                return self._receive_now()
+            except BlockingIOError:
+                await _ready(self._end, loop.add_reader, loop.remove_reader)
+            except ConnectionError:
+                return b"", []
+
+    def close(self) -> None:
+        """Close this end; the peer sees the end of the channel."""
+        self._end.close()
+
+    def _receive_now(self) -> tuple[bytes, list[int]]:
+        space = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
+        packet, ancillary, flags, _ = self._end.recvmsg(PACKET_BYTES, space, socket.MSG_CMSG_CLOEXEC)
+        descriptors = array.array("i")
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+        if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(descriptors) > _DESCRIPTORS:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise ChildFailed(
+                "fetcher-protocol", f"a packet is over {PACKET_BYTES} bytes or {_DESCRIPTORS} descriptors"
+            )
+        return packet, list(descriptors)
+
+
+async def _ready(end: socket.socket, add: Callable[..., None], remove: Callable[..., bool]) -> None:
+    event = asyncio.Event()
+    add(end, event.set)
+    try:
+        await event.wait()
+    finally:
+        remove(end)
+
+
+def _decode(decoder: msgspec.json.Decoder[_Read], packet: bytes) -> _Read:
+    try:
+        return decoder.decode(packet)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ChildFailed("fetcher-protocol", f"a packet of {len(packet)} bytes has no known shape") from error
