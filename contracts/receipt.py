@@ -1,4 +1,4 @@
-"""The receipt, version 0: what one attempt did, bound by digests. docs/receipt-format.md says it in prose.
+"""The receipt, version 0: what one attempt did, bound by digests.
 
 Its bytes are canonical JSON (RFC 8785) and its id is their digest, which therefore is not inside. Media, request and
 stream are not inside either: they are blobs, named by digest. Numbers are integers, save in the two documents whose
