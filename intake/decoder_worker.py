@@ -22,7 +22,8 @@ _LAST_WORDS_S = 1.0  # a child that closed its channel ends by itself, and then 
 
 
 class DecoderWorker:
-    """A child that said hello. `layers` are the isolation layers in force around it; `served` counts its items."""
+    """A child that said hello. `layers` are the isolation layers in force around it, `served` counts its items, and
+    `succeeded` is the pool's note that its successor was started already."""
 
     def __init__(self, limits: Limits, stderr: int | None) -> None:
         self._limits = limits
@@ -33,6 +34,7 @@ class DecoderWorker:
         )
         self.layers: tuple[str, ...] = ()
         self.served = 0
+        self.succeeded = False
         self._receiving = False
 
     @property

@@ -26,6 +26,7 @@ from intake.decoder_worker import DecoderWorker
 from intake.sealed import Sealed, seal
 
 _SEALED_AHEAD = 2  # items hashed and waiting for a worker: enough to never starve one, and memory stays bounded
+_SUCCESSOR_SHARE = 3 / 4  # of a worker's items: then its successor starts, so that nobody waits for it
 _TYPE_RULES = "type-"  # refused before any decoder saw the bytes: the worker is as good as new
 
 
@@ -153,14 +154,18 @@ class DecoderPool:
         return Inspection(artifact, reply.findings, worker.layers, milliseconds, derivative)
 
     def _release(self, worker: DecoderWorker, *, healthy: bool) -> None:
-        if healthy and worker.served < self._recycle_after and not self._closed:
-            self._settled.put_nowait(worker)
-        else:
+        if not healthy or worker.served >= self._recycle_after or self._closed:
             self._replace(worker)
+            return
+        self._settled.put_nowait(worker)
+        if not worker.succeeded and worker.served >= self._recycle_after * _SUCCESSOR_SHARE:
+            worker.succeeded = True
+            self._start_one()
 
     def _replace(self, worker: DecoderWorker) -> None:
         self._discard(worker)
-        self._start_one()
+        if not worker.succeeded:
+            self._start_one()
 
     def _discard(self, worker: DecoderWorker) -> None:
         worker.kill()
