@@ -106,13 +106,9 @@ def receipt(
         blobs.put_bytes(data)
     engine = profile("0.9.5")
     completion = check_stream([wire], profile=engine, route=ROUTE, max_tokens=64, limits=LIMITS)
-    return Receipt(
-        product_version="0.1.0",
-        run=run,
-        bundle=BundleRecord(id="b1", digest=str(Digest.of(b"bundle"))),
-        question_id=question_id,
-        attempt=AttemptRecord(id=attempt, number=number, request_id="r1"),
-        tenant="acme",
+    begun = draft(run=run, question_id=question_id, attempt=attempt, number=number)
+    return changed(
+        begun,
         outcome=completion.outcome,
         rule=completion.rule,
         reason=completion.reason,
@@ -126,12 +122,8 @@ def receipt(
             digest=str(completion.stream_digest), size_bytes=completion.wire_bytes, events=completion.events
         ),
         answer=None if completion.text is None else _answer(completion, completion.text),
-        engine=engine_record(),
-        limits=limits_record(),
-        policy=None,
         leases=(LeaseRecord(id="l1", fence=1), LeaseRecord(id="l2", fence=2)),
         layers=("no-network",),
-        started_at=timestamp(NOW - 1),
         finished_at=timestamp(NOW),
     )
 
