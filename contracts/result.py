@@ -97,6 +97,32 @@ class QuestionResult:
             engine=_engine(receipt),
         )
 
+    @classmethod
+    def untried(
+        cls, question_id: str, outcome: Outcome, rule: str, reason: str, labels: Mapping[str, Any], engine: ResultEngine
+    ) -> QuestionResult:
+        """A question whose run ended before it was tried: there is no attempt, hence no receipt."""
+        return cls(
+            id=question_id,
+            outcome=outcome,
+            rule=rule,
+            reason=reason,
+            answer=None,
+            structured=None,
+            partial=None,
+            finish_reason=None,
+            usage=None,
+            parts=(),
+            attempt=None,
+            question_digest=None,
+            request_digest=None,
+            stream_digest=None,
+            receipt=None,
+            seconds=0.0,
+            labels=dict(labels),
+            engine=engine,
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The keys of a question's object, in the order in which they are printed."""
         document = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -63,6 +63,8 @@ class Run:
         self.bundle_id = loaded.bundle.id
         self.questions = loaded.bundle.questions
         self.settings = shop.settings
+        release = shop.release
+        self._engine = ResultEngine(release.name, str(release.identity()), release.calibration_model)
         self._shop = shop
         self._quarantine = shop.storage.quarantine / facts.run
         self._answerer = Answerer(facts, folder=loaded.folder, quarantine=self._quarantine, again=again)
@@ -112,14 +114,13 @@ class Run:
 
     def open(self, loaded: LoadedBundle) -> None:
         """Write the run and its questions, then make its quarantine."""
-        release, runs = self._shop.release, self._shop.storage.runs
-        runs.start(
+        self._shop.storage.runs.start(
             RunStart(
                 id=self.id,
                 bundle_id=loaded.bundle.id,
                 bundle_digest=loaded.digest,
                 tenant=self._shop.settings.tenant,
-                engine=ResultEngine(release.name, str(release.identity()), release.calibration_model),
+                engine=self._engine,
                 questions=[(question.id, question.labels) for question in self.questions],
             ),
             time.time(),
@@ -129,35 +130,14 @@ class Run:
     def close(self) -> None:
         """Say of every question that was not tried that it was canceled, and end the run."""
         runs, told = self._shop.storage.runs, {result.id for result in self.results()}
-        for question in self.questions:
-            if question.id not in told:
-                runs.record(self.id, self._never_tried(question.id, dict(question.labels)))
+        reason = "the run was canceled before this question was tried"
+        for question in (each for each in self.questions if each.id not in told):
+            labels = question.labels
+            untried = QuestionResult.untried(question.id, Outcome.CANCELED, "canceled", reason, labels, self._engine)
+            runs.record(self.id, untried)
         with suppress(OSError):
             self._quarantine.rmdir()
         runs.finish(self.id, time.time())
-
-    def _never_tried(self, question_id: str, labels: dict[str, str]) -> QuestionResult:
-        release = self._shop.release
-        return QuestionResult(
-            id=question_id,
-            outcome=Outcome.CANCELED,
-            rule="never-tried",
-            reason="the run was canceled before this question was tried",
-            answer=None,
-            structured=None,
-            partial=None,
-            finish_reason=None,
-            usage=None,
-            parts=(),
-            attempt=None,
-            question_digest=None,
-            request_digest=None,
-            stream_digest=None,
-            receipt=None,
-            seconds=0.0,
-            labels=labels,
-            engine=ResultEngine(release.name, str(release.identity()), release.calibration_model),
-        )
 
 
 @asynccontextmanager

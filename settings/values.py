@@ -34,29 +34,9 @@ class Settings:
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def store(self) -> Path:
-        """Blobs, by digest."""
-        return self.home / "store"
-
-    @property
     def staging(self) -> Path:
         """Leased read-only files that workers open."""
         return self.home / "staging"
-
-    @property
-    def quarantine(self) -> Path:
-        """Bytes that are not inspected yet."""
-        return self.home / "quarantine"
-
-    @property
-    def ledger(self) -> Path:
-        """The ledger's SQLite file."""
-        return self.home / "ledger.sqlite"
-
-    @property
-    def locks(self) -> Path:
-        """Lock files of this host."""
-        return self.home / "locks"
 
     @property
     def reports(self) -> Path:

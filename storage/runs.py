@@ -156,7 +156,9 @@ def abandon_pending(tx: Connection, run: Run) -> int:
     """Give every question without a result one that says that its run died; returns how many."""
     rows = tx.execute(select(questions).where(questions.c.run_id == run.id, questions.c.state == "pending")).all()
     for row in rows:
-        write_result(tx, run.id, _never_tried(row.question_id, json.loads(row.labels), run.engine))
+        labels, reason = json.loads(row.labels), "the run's process died before this question was tried"
+        untried = QuestionResult.untried(row.question_id, Outcome.ABANDONED, "run-died", reason, labels, run.engine)
+        write_result(tx, run.id, untried)
     return len(rows)
 
 
@@ -188,29 +190,6 @@ def _question_rows(run: RunStart, start: int) -> Iterator[dict[str, Any]]:
             "labels": _json(dict(labels)),
             "state": "pending",
         }
-
-
-def _never_tried(question_id: str, labels: dict[str, Any], engine: ResultEngine) -> QuestionResult:
-    return QuestionResult(
-        id=question_id,
-        outcome=Outcome.ABANDONED,
-        rule="run-died",
-        reason="the run's process died before this question was tried",
-        answer=None,
-        structured=None,
-        partial=None,
-        finish_reason=None,
-        usage=None,
-        parts=(),
-        attempt=None,
-        question_digest=None,
-        request_digest=None,
-        stream_digest=None,
-        receipt=None,
-        seconds=0.0,
-        labels=labels,
-        engine=engine,
-    )
 
 
 def _run(row: Row[Any]) -> Run:
