@@ -13,7 +13,7 @@ import socket
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from contracts.digest import CHUNK_BYTES, Digest, Hasher
 from contracts.errors import (
@@ -33,7 +33,6 @@ from sandbox.spawn import MINIMAL_ENVIRONMENT, Child, spawn
 
 _ENVIRONMENT: Mapping[str, str] = {**MINIMAL_ENVIRONMENT, "RES_OPTIONS": "timeout:2 attempts:2"}
 _START_S = 30.0  # imports and the TLS context take 0.4 s on an idle machine
-_SILENCE_S = 10.0  # after the total deadline, in which the child should have said so itself
 _ERRORS: Mapping[str, type[EvidenceError]] = {
     error.__name__: error for error in (PolicyDenied, FetchError, FetchUnavailable, InputError)
 }
@@ -43,15 +42,21 @@ class Fetcher:
     """`async with Fetcher(limits) as fetcher: record = await fetcher.fetch(…)`.
 
     Use it from one event loop, whose thread must live as long as the fetcher: the child dies with that thread.
-    `extra_anchors` are PEM certificates to trust beside the public ones; `stderr` a descriptor for the child's.
+    `extra_anchors` are PEM certificates to trust beside the public ones; `stderr` a descriptor for the child's. A child
+    that says nothing for `silence_s` seconds after the total deadline, which it should have noticed itself, is killed.
+    `module` is what the child runs.
     """
 
     def __init__(
-        self, limits: Limits | None = None, *, extra_anchors: str | None = None, stderr: int | None = None
+        self,
+        limits: Limits | None = None,
+        *,
+        extra_anchors: str | None = None,
+        stderr: int | None = None,
+        silence_s: float = 10.0,
+        module: str = "intake.children.fetch",
     ) -> None:
-        self._limits = limits or Limits()
-        self._extra_anchors = extra_anchors
-        self._stderr = stderr
+        self._plan = _Plan(limits or Limits(), extra_anchors, stderr, silence_s, module)
         self._starting = asyncio.Lock()
         self._session: _Session | None = None
         self._closed = False
@@ -113,33 +118,44 @@ class Fetcher:
             if self._closed:
                 raise InputError("fetcher-closed", "the fetcher was closed")
             if self._session is None or not self._session.is_live:
-                self._session = await _Session.start(self._limits, self._extra_anchors, self._stderr)
+                self._session = await _Session.start(self._plan)
             return self._session
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How to start a child."""
+
+    limits: Limits
+    extra_anchors: str | None
+    stderr: int | None
+    silence_s: float
+    module: str
 
 
 class _Session:
     """One child from its start to its end, and the fetches that wait for it."""
 
-    def __init__(self, child: Child, channel: PacketChannel, limits: Limits) -> None:
+    def __init__(self, child: Child, channel: PacketChannel, patience_s: float) -> None:
         self.child = child
         self.layers: tuple[str, ...] = ()
         self._channel = channel
-        self._limits = limits
+        self._patience_s = patience_s
         self._waiting: dict[int, asyncio.Future[Done]] = {}
         self._last_id = 0
         self._listener: asyncio.Task[None] | None = None
         self.is_live = True
 
     @classmethod
-    async def start(cls, limits: Limits, extra_anchors: str | None, stderr: int | None) -> _Session:
+    async def start(cls, plan: _Plan) -> _Session:
         """Start a child and wait until it is confined. Raises NeedMissing, or ChildFailed `fetcher-start`."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         channel = PacketChannel(ours)
-        child = spawn("intake.children.fetch", channel=theirs, environment=_ENVIRONMENT, stderr=stderr)
-        session = cls(child, channel, limits)
+        child = spawn(plan.module, channel=theirs, environment=_ENVIRONMENT, stderr=plan.stderr)
+        session = cls(child, channel, plan.limits.fetch_total_s + plan.silence_s)
         try:
             async with asyncio.timeout(_START_S):
-                await channel.send(Configure(asdict(limits), extra_anchors))
+                await channel.send(Configure(asdict(plan.limits), plan.extra_anchors))
                 session.layers = await session._receive_ready()
         except (TimeoutError, OSError) as error:
             session.fail(ChildFailed("fetcher-start", "ended"))
@@ -158,13 +174,13 @@ class _Session:
         self._waiting[order.id] = future
         try:
             await self._channel.send(order, [into])
-            async with asyncio.timeout(self._limits.fetch_total_s + _SILENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 return await future
         except asyncio.CancelledError:
             await self._cancel(order.id)
             raise
         except TimeoutError as error:
-            silent = ChildFailed("fetcher-silent", f"no word within {self._limits.fetch_total_s + _SILENCE_S:g} s")
+            silent = ChildFailed("fetcher-silent", f"no word within {self._patience_s:g} s")
             self.fail(silent)
             raise silent from error
         except OSError as error:
