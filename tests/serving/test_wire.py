@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import statistics
+import time
 from typing import Any
 
 import httpx
@@ -127,6 +129,17 @@ async def test_request_id(worker: EmbeddedWorker, given: str, echoed: bool) -> N
         got = (await client.get("/health", headers={"x-request-id": given})).headers["x-request-id"]
     assert (got == given) is echoed
     assert got
+
+
+async def test_no_delayed_acknowledgement(worker: EmbeddedWorker) -> None:
+    """Small answers on a kept connection do not wait 40 ms for an acknowledgement (Nagle's algorithm is off)."""
+    seconds: list[float] = []
+    async with _client(worker) as client:
+        for _ in range(40):
+            before = time.perf_counter()
+            await client.get("/health")
+            seconds.append(time.perf_counter() - before)
+    assert statistics.median(seconds) < 0.035
 
 
 async def test_prompt_too_long(worker: EmbeddedWorker) -> None:
