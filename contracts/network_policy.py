@@ -136,7 +136,9 @@ ADDRESS_RULES: tuple[tuple[str, Callable[[NetworkPolicy, Address], str | None]],
 RULES = tuple(
     name for table in (TEXT_RULES, AUTHORITY_RULES, HOST_RULES, TARGET_RULES, ADDRESS_RULES) for name, _ in table
 )
-"""The names of the rules in the order in which they are asked."""
+"""The names of the rules in the tables, in the order in which they are asked. Between them, what cannot be read at all
+is refused by `url-authority`, `url-non-ascii`, `url-port-form`, `host-idna`, `host-ipv6-form`, `host-numeric-form`,
+`parser-disagreement` and `address-form`; a resolution as a whole by `dns-no-answer` and `dns-answers-over-limit`."""
 
 
 def check_url(policy: NetworkPolicy, url: str) -> Target:
@@ -243,7 +245,7 @@ def judge(
             _vet(policy, target, answers if then is None else then)
     except PolicyDenied as denied:
         return Verdict(url, "deny", denied.rule, denied.reason)
-    return Verdict(url, "allow", policy.name, f"every hop passes the {len(RULES)} rules")
+    return Verdict(url, "allow", policy.name, "every hop passes every rule")
 
 
 def judge_case(policy: NetworkPolicy, case: Mapping[str, Any]) -> Verdict:

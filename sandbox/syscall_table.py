@@ -126,3 +126,8 @@ def number(name: str) -> int | None:
     """The number of syscall `name` on this machine, None if it has no such call. Raises KeyError for others."""
     x86_64, aarch64 = _NUMBERS[name]
     return {"x86_64": x86_64, "aarch64": aarch64}[platform.machine()]
+
+
+def names() -> tuple[str, ...]:
+    """Every name that `number` knows."""
+    return tuple(_NUMBERS)

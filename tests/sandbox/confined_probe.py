@@ -12,7 +12,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from contracts.errors import NeedMissing
+from sandbox import seccomp, syscall_table
 from sandbox.confine import confine, decoder, fetcher
+from sandbox.linux import PR_SET_NO_NEW_PRIVS, prctl
+from sandbox.seccomp import Rule
 
 MIB = 1 << 20
 
@@ -82,10 +86,23 @@ def _try(attempt: Callable[[], object]) -> str:
         return type(error).__name__
 
 
+def _withhold(names: list[str]) -> None:
+    """Make this process one whose kernel refuses `names` (and what our table does not know)."""
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    seccomp.install([Rule(name) for name in syscall_table.names() if name not in names])
+
+
 def main(channel: socket.socket, arguments: list[str]) -> None:
-    """`CONFINEMENT|none`, then one attempt per message; ends with the channel."""
+    """`CONFINEMENT|none` and the system calls to withhold, then one attempt per message; ends with the channel."""
     socket.getaddrinfo("localhost", 80)
-    layers = confine(CONFINEMENTS[arguments[0]]()) if arguments[0] != "none" else ()
+    kind, *withheld = arguments
+    if withheld:
+        _withhold(withheld)
+    try:
+        layers = confine(CONFINEMENTS[kind]()) if kind != "none" else ()
+    except NeedMissing as error:
+        channel.sendall(json.dumps({"rule": error.rule}).encode())
+        return
     channel.sendall(json.dumps({"pid": os.getpid(), "uid": os.getuid(), "layers": layers}).encode())
     while name := channel.recv(64).decode():
         channel.sendall(_try(ATTEMPTS[name]).encode())

@@ -10,9 +10,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 
+from sandbox import landlock
 from sandbox.spawn import Child, spawn
 
 REFUSED = {"EPERM", "EACCES", "PermissionError"}
@@ -33,10 +35,10 @@ class Probe:
 
 
 @contextmanager
-def probing(confinement: str) -> Iterator[Probe]:
-    """A child that confined itself as told, killed at the end."""
+def probing(confinement: str, *withheld: str) -> Iterator[Probe]:
+    """A child that confined itself as told, killed at the end; its kernel refuses the `withheld` system calls."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    child = spawn("tests.sandbox.confined_probe", channel=theirs, arguments=[confinement])
+    child = spawn("tests.sandbox.confined_probe", channel=theirs, arguments=[confinement, *withheld])
     try:
         ours.settimeout(20)
         hello = ours.recv(4096)
@@ -129,3 +131,20 @@ def test_layers_are_named(decoder: Probe) -> None:
     if os.getuid() == 0:
         assert "uid-65534" in named
         assert decoder.hello["uid"] == 65534
+
+
+@pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
+def test_one_strong_layer_is_enough_and_is_named() -> None:
+    """Where the kernel refuses Landlock, seccomp still holds, and the other way round; the layers say which."""
+    with probing("decoder", "landlock_create_ruleset") as probe:
+        assert probe.hello["layers"] == ["no_new_privs", "rlimits", "seccomp"]
+        assert probe.attempt("tcp_socket") == "EPERM"
+    with probing("decoder", "seccomp") as probe:
+        assert any(layer.startswith("landlock-") for layer in cast("list[str]", probe.hello["layers"]))
+        assert probe.attempt("open_passwd") == "EACCES"
+
+
+def test_without_a_strong_layer_nothing_starts() -> None:
+    """Neither Landlock nor seccomp: the child refuses to go on."""
+    with probing("decoder", "landlock_create_ruleset", "seccomp") as probe:
+        assert probe.hello == {"rule": "isolation-missing"}
