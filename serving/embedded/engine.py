@@ -37,7 +37,8 @@ class Engine:
         self._lock = threading.Lock()
         which = Which.MultimodalPlain(model_id=self._bundle, arch=MultimodalArchitecture.Gemma4, dtype=ModelDType.F32)
         # The stub's Which has no subclasses; "none" is where a hub token comes from: nowhere.
-        # The prefix cache keeps every medium's tokens: memory grew by 0.14 MB a request with it.
+        # No prefix cache: questions seldom share media, and an answer does not depend on what was asked before
+        # (900 distinct pictures: 128-136 MB resident without, 145-152 MB with it, level from 300 on in both).
         self._runner = Runner(which=which, max_seqs=slots, token_source="none", prefix_cache_n=0)  # type: ignore[arg-type]  # noqa: S106
 
     def start(self, body: ChatBody) -> Iterator[Any]:
