@@ -24,27 +24,18 @@ def embedded(
 
 
 async def _serve(port: int) -> None:
-    import signal
-
     from serving.embedded_worker import EmbeddedWorker
+    from serving.foreground import serve_until_stopped
     from settings.load import load
 
     settings = load()
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with EmbeddedWorker(settings.home, settings.staging, port=port, limits=settings.limits) as worker:
+
+    def announce(worker: EmbeddedWorker) -> None:
         print_json({"url": worker.url, "release": worker.release.name, "identity": str(worker.release.identity())})
-        say(f"mosaic: serving the calibration model (not for evidence); staged files from {settings.staging}")
-        ended = asyncio.create_task(worker.wait())
-        asked = asyncio.create_task(stopped.wait())
-        await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
-        died = ended.done()
-        for task in (ended, asked):
-            task.cancel()
-    if died:
-        say("mosaic: the engine's process ended by itself; its log is in logs/")
-        raise typer.Exit(SOME_FAILED)
+        say(f"mosaic: serving the calibration model (not for evidence); staged files from {worker.staging_root}")
+
+    worker = EmbeddedWorker(settings.home, settings.staging, port=port, limits=settings.limits)
+    await serve_until_stopped(worker, announce)
 
 
 @app.command("status")
