@@ -22,6 +22,7 @@ from storage.staging import Staging
 
 T = TypeVar("T")
 _CHECK_S = 1.0  # how often a holder looks at the clock; a lease lives for minutes
+_CHECKS = 6  # and so often at least while one lives: two looks between when it is due and when it is too late
 _log = logging.getLogger(__name__)
 
 
@@ -67,11 +68,12 @@ async def while_renewing(hold: Hold, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _renew_forever(hold: Hold) -> None:
+    pause_s = min([_CHECK_S, *(lease.ttl_s / _CHECKS for lease in hold.leases)])
     while True:
-        await asyncio.sleep(_CHECK_S)
+        await asyncio.sleep(pause_s)
         now = time.time()
         if hold.must_stop(now):
-            raise LeaseError("lease-renewal", f"none of {len(hold.leases)} leases could be renewed in time")
+            raise LeaseError("lease-renewal", f"{len(hold.leases)} leases could not be renewed in time")
         if hold.renew_due(now):
             try:
                 await in_thread(hold.renew, now)

@@ -69,6 +69,8 @@ class Run:
         self._quarantine = shop.storage.quarantine / facts.run
         self._answerer = Answerer(facts, folder=loaded.folder, quarantine=self._quarantine, again=again)
         self._in_work = asyncio.Semaphore(shop.settings.lookahead_questions + shop.settings.worker_slots)
+        self._answering: set[asyncio.Task[QuestionResult]] = set()
+        self._is_ending = False
         self._on_result: list[OnResult] = []
 
     def __repr__(self) -> str:
@@ -81,7 +83,12 @@ class Run:
     async def answer(self, position: int) -> QuestionResult:
         """The question at `position` (from 0) brought to its one outcome."""
         async with self._in_work:
-            result = await self._answerer.answer(self.questions[position])
+            if self._is_ending:
+                raise asyncio.CancelledError
+            answering = asyncio.create_task(self._answerer.answer(self.questions[position]))
+            self._answering.add(answering)
+            answering.add_done_callback(self._answering.discard)
+            result = await answering
         for listener in self._on_result:
             listener(result)
         return result
@@ -127,6 +134,14 @@ class Run:
         )
         self._quarantine.mkdir(parents=True, mode=0o700)
 
+    async def settle(self) -> None:
+        """Cancel what is still in work and wait until it is recorded. Who asked for it may be gone: a gather that is
+        canceled does not wait for the rest of its tasks."""
+        self._is_ending = True
+        for answering in self._answering:
+            answering.cancel()
+        await asyncio.gather(*self._answering, return_exceptions=True)
+
     def close(self) -> None:
         """Say of every question that was not tried that it was canceled, and end the run."""
         runs, told = self._shop.storage.runs, {result.id for result in self.results()}
@@ -154,7 +169,12 @@ async def open_run(settings: Settings, loaded: LoadedBundle, *, again: bool) -> 
         try:
             yield run
         finally:
-            await to_the_end(in_thread(run.close))
+            await to_the_end(_end(run))
+
+
+async def _end(run: Run) -> None:
+    await run.settle()
+    await in_thread(run.close)
 
 
 def _collect_the_dead(shop: Workshop) -> None:

@@ -1,0 +1,159 @@
+"""Media into the store: bounded together, decoded once, by the same record every time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contracts.artifact import Modality
+from contracts.bundle import MediaSource
+from contracts.digest import Digest
+from contracts.errors import FetchError, IntegrityError, MediaRejected, PolicyDenied
+from contracts.limits import Limits
+from contracts.locator import Derived, FileSource, UrlSource
+from pipeline.acquiring import AcquiredPart, ByteBudget, acquire_part
+from pipeline.workshop import Workshop, open_workshop
+from tests.media_samples import encode, mp4, picture, sound
+from tests.pipeline.desk import PNG, served, settings_of
+from tests.simulators.origin import answer, origin
+from tests.simulators.worker import ScriptedWorker
+
+
+class _Bench:
+    """A workshop with a folder of files, and how often its one decoder has been asked."""
+
+    def __init__(self, shop: Workshop, folder: Path) -> None:
+        self.shop = shop
+        self._folder = folder
+
+    def put(self, name: str, data: bytes) -> None:
+        (self._folder / name).write_bytes(data)
+
+    async def acquire(self, source: MediaSource, budget: ByteBudget | None = None) -> AcquiredPart:
+        quarantine = self.shop.storage.quarantine / "tests"
+        quarantine.mkdir(parents=True, exist_ok=True)
+        budget = budget or ByteBudget(self.shop.limits)
+        part = await acquire_part(self.shop, source, folder=self._folder, quarantine=quarantine, budget=budget)
+        assert list(quarantine.iterdir()) == []
+        return part
+
+
+async def _no_decoder(bench: _Bench) -> None:
+    """From now on nothing can be decoded: what is still accepted was known."""
+    await bench.shop.decoders.close()
+
+
+async def test_second_sight(tmp_path: Path) -> None:
+    """The same bytes under another name are known: no decoder is asked again, and both parts name one artifact."""
+    film = mp4()
+    async with ScriptedWorker(served()) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url)
+        async with open_workshop(settings, settings.limits) as shop:
+            bench = _Bench(shop, tmp_path)
+            bench.put("one.png", PNG)
+            bench.put("two.png", PNG)
+            bench.put("clip.mp4", film)
+            first = await bench.acquire(MediaSource(Modality.IMAGE, "one.png"))
+            clip = await bench.acquire(MediaSource(Modality.VIDEO, "clip.mp4"))
+            await _no_decoder(bench)
+            second = await bench.acquire(MediaSource(Modality.IMAGE, "two.png"))
+            again = await bench.acquire(MediaSource(Modality.VIDEO, "clip.mp4"))
+    assert second.part.artifact == first.part.artifact
+    assert (first.part.locator, second.part.locator) == (FileSource("one.png"), FileSource("two.png"))
+    assert again.part == clip.part
+    assert isinstance(clip.part.locator, Derived)
+    assert clip.part.artifact.media_type == "image/gif"
+    assert clip.original == Digest.of(film)
+
+
+async def test_what_is_lost_is_made_again(tmp_path: Path) -> None:
+    """When the store has lost what an inspection found, the bytes are decoded and stored again."""
+    async with ScriptedWorker(served()) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url)
+        async with open_workshop(settings, settings.limits) as shop:
+            bench = _Bench(shop, tmp_path)
+            bench.put("clip.mp4", mp4())
+            clip = await bench.acquire(MediaSource(Modality.VIDEO, "clip.mp4"))
+            made = shop.storage.blobs.local_path(clip.part.artifact.digest)
+            assert made is not None
+            made.unlink()
+            again = await bench.acquire(MediaSource(Modality.VIDEO, "clip.mp4"))
+            assert again.part == clip.part
+            assert made.exists()
+
+
+async def test_other_modality_is_decoded(tmp_path: Path) -> None:
+    """What was accepted as one modality is not thereby accepted as another."""
+    async with ScriptedWorker(served()) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url)
+        async with open_workshop(settings, settings.limits) as shop:
+            bench = _Bench(shop, tmp_path)
+            bench.put("one.png", PNG)
+            await bench.acquire(MediaSource(Modality.IMAGE, "one.png"))
+            with pytest.raises(MediaRejected):
+                await bench.acquire(MediaSource(Modality.AUDIO, "one.png"))
+
+
+async def test_sha256(tmp_path: Path) -> None:
+    """Bytes that are not those the bundle names are refused naming both digests, and are not kept."""
+    expected, actual = Digest.of(b"something else"), Digest.of(PNG)
+    async with ScriptedWorker(served()) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url)
+        async with open_workshop(settings, settings.limits) as shop:
+            bench = _Bench(shop, tmp_path)
+            bench.put("one.png", PNG)
+            with pytest.raises(IntegrityError) as raised:
+                await bench.acquire(MediaSource(Modality.IMAGE, "one.png", sha256=expected))
+            assert not shop.storage.blobs.exists(actual)
+            await bench.acquire(MediaSource(Modality.IMAGE, "one.png", sha256=actual))
+    assert raised.value.rule == "sha256-mismatch"
+    assert str(expected) in raised.value.reason
+    assert str(actual) in raised.value.reason
+
+
+async def test_fetched(tmp_path: Path) -> None:
+    """A URL's bytes come through the fetcher under the policy in force; what the origin refuses or the policy denies
+    is an error by its rule."""
+    audio = sound("flac")
+    scripts = {"/a.flac": answer("200 OK", body=audio), "/gone": answer("404 Not Found")}
+    async with origin(scripts) as web, ScriptedWorker(served()) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url, port=web.port)
+        async with open_workshop(settings, settings.limits) as shop:
+            bench = _Bench(shop, tmp_path)
+            part = await bench.acquire(MediaSource(Modality.AUDIO, web.url("/a.flac")))
+            with pytest.raises(FetchError, match="404"):
+                await bench.acquire(MediaSource(Modality.AUDIO, web.url("/gone")))
+            with pytest.raises(PolicyDenied):
+                await bench.acquire(MediaSource(Modality.AUDIO, f"{worker.url}/x"))
+    assert part.part.artifact.digest == Digest.of(audio)
+    assert isinstance(part.part.locator, UrlSource)
+    assert part.record.size_bytes == len(audio)
+    assert len(web.requests) == 2
+
+
+async def test_budget_bounds_the_next(tmp_path: Path) -> None:
+    """The parts of a question share its bytes: what the first took the second cannot have, while it arrives."""
+    big = encode(picture((640, 480)), "PNG", compress_level=0)
+    limits = Limits().changed({"question_bytes": len(big) + 100})
+    async with ScriptedWorker(served()) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url, limits=limits)
+        async with open_workshop(settings, limits) as shop:
+            bench, budget = _Bench(shop, tmp_path), ByteBudget(limits)
+            bench.put("big.png", big)
+            bench.put("small.png", PNG)
+            await bench.acquire(MediaSource(Modality.IMAGE, "big.png"), budget)
+            with pytest.raises(FetchError, match="expected at most 100 bytes"):
+                await bench.acquire(MediaSource(Modality.IMAGE, "small.png"), budget)
+
+
+def test_budget() -> None:
+    """An allowance is the smaller of the modality's bound and what the question has left; nothing left is an error."""
+    limits = Limits().changed({"image_bytes": 50, "audio_bytes": 90, "question_bytes": 100})
+    budget = ByteBudget(limits)
+    assert (budget.allowance(Modality.IMAGE), budget.allowance(Modality.AUDIO)) == (50, 90)
+    budget.spend(60)
+    assert (budget.allowance(Modality.IMAGE), budget.allowance(Modality.AUDIO)) == (40, 40)
+    budget.spend(40)
+    with pytest.raises(MediaRejected, match="question-bytes"):
+        budget.allowance(Modality.IMAGE)
