@@ -10,18 +10,21 @@ import asyncio
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cli.exit_codes import SOME_FAILED, SUCCEEDED
-from cli.output import print_table
+import typer
+
+from cli.exit_codes import SOME_FAILED, SUCCEEDED, TERMINATED
+from cli.output import print_table, say
 from cli.progress import watching
 from contracts.result import QuestionResult
 from pipeline.report import write_report
 from pipeline.running import LoadedBundle, Run, open_run
+from pipeline.steps import enter_together
 from settings.values import Settings
 
 
@@ -75,13 +78,13 @@ async def analyse(
 ) -> Analysis:
     """Run `loaded` (read from `path`) to its end. Raises what opening raises."""
     begin = time.monotonic()
-    with canceled_by_sigterm():
+    with canceled_by_sigterm() as arm:
         async with _opened(settings, loaded, again=again, direct=direct) as (run, api_url):
             with watching(run, quiet=quiet):
                 if api_url is None:
                     await run.answer_range(range(len(run.questions)))
                 else:
-                    await _through_prefect(run, path, api_url, again=again)
+                    await _through_prefect(run, path, api_url, arm, again=again)
             results = list(run.results())
             report = write_report(settings.reports, run.id, results, title=loaded.bundle.id)
     return Analysis(run.id, results, report, time.monotonic() - begin)
@@ -93,18 +96,17 @@ async def _opened(
 ) -> AsyncIterator[tuple[Run, str | None]]:
     """An open run and the API of the Prefect server that will show it, None for `direct`."""
     async with AsyncExitStack() as stack:
-        opening = stack.enter_async_context(open_run(settings, loaded, again=again))
+        opening = open_run(settings, loaded, again=again)
         if direct or settings.prefect_api_url is not None:
-            yield await opening, None if direct else settings.prefect_api_url
+            yield await stack.enter_async_context(opening), None if direct else settings.prefect_api_url
             return
         from cli.prefect_server import prefect_server
 
-        starting = stack.enter_async_context(prefect_server(settings.prefect, settings.logs))
-        run, api_url = await asyncio.gather(opening, starting)
+        run, api_url = await enter_together(stack, opening, prefect_server(settings.prefect, settings.logs))
         yield run, api_url
 
 
-async def _through_prefect(run: Run, path: Path, api_url: str, *, again: bool) -> None:
+async def _through_prefect(run: Run, path: Path, api_url: str, arm: Callable[[], None], *, again: bool) -> None:
     from cli.prefect_client import speaking_to
 
     async with speaking_to(api_url, run.settings.prefect):
@@ -112,17 +114,39 @@ async def _through_prefect(run: Run, path: Path, api_url: str, *, again: bool) -
         from tasks.analysis import prepared
         from tasks.parameters import AnalysisOptions, BundleParameters
 
-        async with prepared(run):
-            await analyze_bundle(BundleParameters(path=str(path)), AnalysisOptions(again=again))
+        try:
+            async with prepared(run, inside=arm):
+                await analyze_bundle(BundleParameters(path=str(path)), AnalysisOptions(again=again))
+        finally:
+            arm()
 
 
 @contextmanager
-def canceled_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM cancel the running task as Ctrl-C does, so that everything is closed on the way out."""
+def canceled_by_sigterm() -> Iterator[Callable[[], None]]:
+    """Let SIGTERM cancel the running task as Ctrl-C does, so that everything is closed on the way out.
+
+    Yields what takes the signal back from a library: Prefect's engine puts a handler of its own in place for as long
+    as a flow runs, and that one raises in the middle of whatever the loop does.
+    """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    if task is not None:
-        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    assert task is not None  # noqa: S101  # a coroutine runs in a task
+    told = False
+
+    def cancel() -> None:
+        nonlocal told
+        told = True
+        task.cancel()
+
+    def arm() -> None:
+        loop.add_signal_handler(signal.SIGTERM, cancel)
+
+    arm()
     try:
-        yield
+        yield arm
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        say("mosaic: terminated")
+        raise typer.Exit(TERMINATED) from None
     finally:
         loop.remove_signal_handler(signal.SIGTERM)

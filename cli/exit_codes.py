@@ -9,6 +9,7 @@ SOME_FAILED = 1
 BAD_INPUT = 2
 UNAVAILABLE = 3
 INTERRUPTED = 130  # 128 + SIGINT, what a shell expects of a program stopped by Ctrl-C
+TERMINATED = 143  # 128 + SIGTERM
 
 
 def exit_code(error: EvidenceError) -> int:

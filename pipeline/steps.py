@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -33,3 +34,17 @@ async def to_the_end(step: Coroutine[Any, Any, T]) -> T:
             task.exception()  # looked at, so that the loop does not report it as never retrieved
         raise canceled
     return task.result()
+
+
+async def enter_together(stack: AsyncExitStack, *contexts: AbstractAsyncContextManager[Any]) -> list[Any]:
+    """Enter `contexts` side by side; what they gave, in order. `stack` closes those that could start.
+
+    Raises the first failure, or the cancellation, only when none of them is still starting: what is closed then is
+    closed once, and by nobody else.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            starts = [group.create_task(stack.enter_async_context(context)) for context in contexts]
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [start.result() for start in starts]

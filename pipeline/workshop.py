@@ -19,6 +19,7 @@ from contracts.release import Release
 from inference.pool import WorkerPool
 from intake.decoders import DecoderPool
 from intake.fetcher import Fetcher
+from pipeline.steps import enter_together
 from serving.calibration.bundle import unpack
 from serving.embedded_worker import EmbeddedWorker, release_of
 from serving.readiness import Verdict, check_serving
@@ -59,15 +60,7 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
         stack.callback(storage.close)
         fetcher, decoders = Fetcher(limits=limits), DecoderPool(limits=limits, workers=settings.decode_workers)
         worker = _Worker(settings, limits)
-        # Each is closed by the stack whether or not the others could start.
-        starts = await asyncio.gather(
-            stack.enter_async_context(fetcher),
-            stack.enter_async_context(decoders),
-            stack.enter_async_context(worker),
-            return_exceptions=True,
-        )
-        for failure in (start for start in starts if isinstance(start, BaseException)):
-            raise failure
+        await enter_together(stack, fetcher, decoders, worker)
         release = worker.release
         workers = WorkerPool(
             worker.url,

@@ -7,7 +7,7 @@ found by the run's id.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -24,14 +24,17 @@ from tasks.parameters import AnalysisOptions, BundleParameters
 QUESTION_TASKS = 50
 SHARD_QUESTIONS = 200
 
-_prepared: ContextVar[Run | None] = ContextVar("prepared", default=None)
+_prepared: ContextVar[tuple[Run, Callable[[], None]] | None] = ContextVar("prepared", default=None)
 _open: dict[str, Run] = {}
 
 
 @asynccontextmanager
-async def prepared(run: Run) -> AsyncIterator[None]:
-    """Let flows called in this context work on a run that the caller has already opened."""
-    token = _prepared.set(run)
+async def prepared(run: Run, *, inside: Callable[[], None]) -> AsyncIterator[None]:
+    """Let flows called in this context work on a run that the caller has already opened.
+
+    `inside` is called when such a flow has begun, after Prefect has set up its own machinery.
+    """
+    token = _prepared.set((run, inside))
     try:
         yield
     finally:
@@ -41,8 +44,10 @@ async def prepared(run: Run) -> AsyncIterator[None]:
 @asynccontextmanager
 async def opened(bundle: BundleParameters, options: AnalysisOptions) -> AsyncIterator[Run]:
     """The run that the caller prepared, or one opened from the settings of this host."""
-    run = _prepared.get()
-    if run is not None:
+    given = _prepared.get()
+    if given is not None:
+        run, inside = given
+        inside()
         with _known(run):
             yield run
         return

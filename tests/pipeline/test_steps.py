@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import AsyncExitStack
 
 import pytest
 
-from pipeline.steps import in_thread, to_the_end
+from pipeline.steps import enter_together, in_thread, to_the_end
 
 
 async def test_result_is_returned() -> None:
@@ -77,3 +78,60 @@ async def test_step_canceled_itself() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await to_the_end(step())
+
+
+class _Part:
+    """A context that starts when it is let, and may fail to."""
+
+    def __init__(self, name: str, log: list[str], *, fails: bool = False, waits: bool = False) -> None:
+        self._name, self._log, self._fails, self._waits = name, log, fails, waits
+
+    async def __aenter__(self) -> str:
+        try:
+            if self._waits:
+                await asyncio.Event().wait()
+            if self._fails:
+                raise ZeroDivisionError(self._name)
+        except asyncio.CancelledError:
+            self._log.append(f"{self._name} gave up")
+            raise
+        self._log.append(f"{self._name} started")
+        return self._name
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._log.append(f"{self._name} closed")
+
+
+async def test_entered_together() -> None:
+    """Contexts that start give their values in order, and the stack closes them."""
+    log: list[str] = []
+    async with AsyncExitStack() as stack:
+        assert await enter_together(stack, _Part("a", log), _Part("b", log)) == ["a", "b"]
+    assert sorted(log[:2]) == ["a started", "b started"]
+    assert sorted(log[2:]) == ["a closed", "b closed"]
+
+
+async def test_one_that_fails() -> None:
+    """One that cannot start stops those that still do, closes those that did, and its own error is raised."""
+    log: list[str] = []
+    with pytest.raises(ZeroDivisionError, match="b"):
+        async with AsyncExitStack() as stack:
+            await enter_together(stack, _Part("a", log), _Part("b", log, fails=True), _Part("c", log, waits=True))
+    assert log == ["a started", "c gave up", "a closed"]
+
+
+async def test_canceled_while_starting() -> None:
+    """A cancellation is raised when none is still starting, and what had started is closed."""
+    log: list[str] = []
+
+    async def start() -> None:
+        async with AsyncExitStack() as stack:
+            await enter_together(stack, _Part("a", log), _Part("b", log, waits=True))
+
+    starting = asyncio.create_task(start())
+    while not log:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert log == ["a started", "b gave up", "a closed"]
