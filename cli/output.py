@@ -15,16 +15,25 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout, nothing else.")]
 
+_ESCAPED = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
 
 def print_json(value: Any) -> None:
     """Print one line of JSON and flush, so that a reader sees it at once."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+    sys.stdout.write(json_text(value) + "\n")
     sys.stdout.flush()
 
 
+def json_text(value: Any, indent: int | None = None) -> str:
+    """`value` as JSON in UTF-8, with escapes for the control characters that JSON itself lets through (DEL, C1)."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(value, ensure_ascii=False, separators=separators, indent=indent).translate(_ESCAPED)
+
+
 def say(message: str) -> None:
-    """Tell the person something, on stderr."""
-    sys.stderr.write(f"{printable(message)}\n")
+    """Tell the person something, on stderr. Its lines are ours: texts of others are quoted in them (`!r`)."""
+    for line in message.split("\n"):
+        sys.stderr.write(f"{printable(line)}\n")
     sys.stderr.flush()
 
 

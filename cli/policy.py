@@ -59,9 +59,18 @@ def _judged(
     for url in urls:
         yield judge(chosen, url, answers)
     if cases is not None:
-        for number, line in enumerate(cases.read_text("utf-8").splitlines(), 1):
+        for number, line in enumerate(_lines(cases), 1):
             if line.strip():
                 yield judge_case(chosen, _case(line, cases, number))
+
+
+def _lines(cases: Path) -> list[str]:
+    try:
+        return cases.read_text("utf-8").split("\n")
+    except OSError as error:
+        raise InputError("cases-file", f"cannot read {cases}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError("cases-file", f"{cases}: expected UTF-8, got other bytes at {error.start}") from error
 
 
 def _case(line: str, cases: Path, number: int) -> dict[str, Any]:

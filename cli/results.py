@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from enum import Enum
 from typing import Annotated
 
 import typer
 
-from cli.output import Json, print_json
+from cli.output import Json, json_text, print_json
 from contracts.result import QuestionResult
 
 
@@ -48,8 +47,7 @@ def results(
         for row in rows:
             print_json(row.to_json())
     elif chosen is Format.JSON:
-        json.dump([row.to_json() for row in rows], sys.stdout, ensure_ascii=False, indent=1)
-        sys.stdout.write("\n")
+        sys.stdout.write(json_text([row.to_json() for row in rows], indent=1) + "\n")
     elif chosen is Format.CSV:
         _print_csv(list(rows))
     else:
@@ -63,8 +61,9 @@ def _print_csv(rows: list[QuestionResult]) -> None:
     writer.writerow(_COLUMNS)
     for row in rows:
         document = row.to_json()
-        writer.writerow(["" if document[name] is None else _inert(str(document[name])) for name in _COLUMNS])
+        writer.writerow(["" if document[name] is None else inert(str(document[name])) for name in _COLUMNS])
 
 
-def _inert(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+def inert(cell: str) -> str:
+    """`cell` as text for a spreadsheet, which strips white space before it looks for a formula."""
+    return f"'{cell}" if cell.lstrip().startswith(("=", "+", "-", "@")) else cell
