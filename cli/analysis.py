@@ -22,9 +22,9 @@ from cli.exit_codes import SOME_FAILED, SUCCEEDED, TERMINATED
 from cli.output import print_table, say
 from cli.progress import watching
 from contracts.result import QuestionResult
-from pipeline.report import write_report
 from pipeline.running import LoadedBundle, Run, open_run
-from pipeline.steps import enter_together
+from pipeline.steps import enter_together, in_thread
+from settings.environment import export
 from settings.values import Settings
 
 
@@ -86,7 +86,7 @@ async def analyse(
                 else:
                     await _through_prefect(run, path, api_url, arm, again=again)
             results = list(run.results())
-            report = write_report(settings.reports, run.id, results, title=loaded.bundle.id)
+            report = await in_thread(run.report)
     return Analysis(run.id, results, report, time.monotonic() - begin)
 
 
@@ -97,16 +97,21 @@ async def _opened(
     """An open run and the API of the Prefect server that will show it, None for `direct`."""
     async with AsyncExitStack() as stack:
         opening = open_run(settings, loaded, again=again)
-        if direct or settings.prefect_api_url is not None:
-            yield await stack.enter_async_context(opening), None if direct else settings.prefect_api_url
+        if direct:
+            yield await stack.enter_async_context(opening), None
             return
-        from cli.prefect_server import prefect_server
+        from cli.prefect_server import check_reachable, prefect_server
 
+        if settings.prefect_api_url is not None:
+            await check_reachable(settings.prefect_api_url)
+            yield await stack.enter_async_context(opening), settings.prefect_api_url
+            return
         run, api_url = await enter_together(stack, opening, prefect_server(settings.prefect, settings.logs))
         yield run, api_url
 
 
 async def _through_prefect(run: Run, path: Path, api_url: str, arm: Callable[[], None], *, again: bool) -> None:
+    export({"PREFECT_HOME": str(run.settings.prefect)})  # read when Prefect is imported; else it makes ~/.prefect
     from cli.prefect_client import speaking_to
 
     async with speaking_to(api_url, run.settings.prefect):

@@ -7,22 +7,35 @@ their machinery inside the command.
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
 from cli import demo, inspect, policy, reap, receipts, results, run, settings, stream, worker
-from cli.exit_codes import INTERRUPTED, exit_code
+from cli.exit_codes import INTERRUPTED, UNAVAILABLE, exit_code
 from cli.output import say
 from contracts.errors import EvidenceError
+from contracts.version import VERSION
 
 app = typer.Typer(
     name="mosaic",
-    help="Local multimodal models over media you cannot trust, with receipts you can.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    """Local multimodal models over media you cannot trust, with receipts you can."""
+    if show:
+        typer.echo(f"mosaic-evidence {VERSION}")
+        raise typer.Exit
+
+
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("results")(results.results)
@@ -45,10 +58,13 @@ def tests() -> None:
 def main() -> None:
     """Run the command line; errors of ours become one line on stderr and an exit code."""
     try:
-        app()
+        app(prog_name="./mosaic")
     except EvidenceError as error:
         say(f"mosaic: {error.reason} [{error.rule}]")
         sys.exit(exit_code(error))
+    except OSError as error:
+        say(f"mosaic: {error.strerror or type(error).__name__}: {error.filename or 'standard output'}")
+        sys.exit(UNAVAILABLE)
     except KeyboardInterrupt:
         say("mosaic: interrupted")
         sys.exit(INTERRUPTED)

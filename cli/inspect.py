@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.arguments import regular_files
 from cli.exit_codes import SOME_FAILED
 from cli.output import Json, print_json, print_table
 from contracts.artifact import MEDIA_TYPES, Modality
@@ -26,7 +27,7 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Sniff and fully decode files inside bounds, in a sandbox. Exit 1 if any is rejected."""
-    rows = asyncio.run(_all(files, modality, as_json))
+    rows = asyncio.run(_all(regular_files(files), modality, as_json))
     if not as_json:
         shown = ("file", "verdict", "rule", "reason", "ms")
         print_table("inspection", shown, ([row[name] or "" for name in shown] for row in rows))

@@ -50,7 +50,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Iterable[obje
 
     table = Table(title=title, title_justify="left", header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
     for row in rows:
         table.add_row(*(Text(printable(str(cell)), style=_style(cell)) for cell in row))
     console = Console()
@@ -59,6 +59,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Iterable[obje
     console.print(table)
 
 
+_WHOLE = {"receipt", "outcome", "verdict", "tokens", "s", "ms"}  # cells that are copied, or too short to break
 _GOOD = {"complete", "valid", "allow", "accept", "pass"}
 _BAD = {"invalid", "unverifiable", "deny", "reject", "fail"}
 

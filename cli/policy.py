@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.arguments import regular_file
 from cli.exit_codes import SOME_FAILED
-from cli.output import Json, print_json, print_table
+from cli.output import Json, print_json, print_table, say
 from contracts.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ def check(
             print_json(row)
     if not as_json:
         print_table(f"policy {chosen.name}", ("url", "verdict", "rule", "reason"), (row.values() for row in verdicts))
+    if any(row["rule"] == "dns-no-answer" for row in verdicts):
+        say("mosaic: names are not looked up here; say what they resolve to with --resolve host=ip,ip")
     if any(row["verdict"] == "deny" for row in verdicts):
         raise typer.Exit(SOME_FAILED)
 
@@ -66,7 +70,7 @@ def _judged(
 
 def _lines(cases: Path) -> list[str]:
     try:
-        return cases.read_text("utf-8").split("\n")
+        return regular_file(cases).read_text("utf-8").split("\n")
     except OSError as error:
         raise InputError("cases-file", f"cannot read {cases}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -89,5 +93,13 @@ def _answers(resolve: list[str]) -> dict[str, list[str]]:
         host, equals, addresses = item.partition("=")
         if not equals:
             raise InputError("resolve-form", f"expected host=ip,ip, got {item!r}")
-        answers[host.lower()] = [address for address in addresses.split(",") if address]
+        answers[host.lower()] = [_address(address) for address in addresses.split(",") if address]
     return answers
+
+
+def _address(text: str) -> str:
+    try:
+        ip_address(text)
+    except ValueError:
+        raise InputError("resolve-form", f"expected host=ip,ip, got {text!r} for an address") from None
+    return text

@@ -28,8 +28,9 @@ def list_receipts(
     """List receipts, latest first."""
     from contracts.receipt import timestamp
 
-    storage = _storage()
-    entries = storage.receipts.list(run=None if run is None else storage.runs.get(run).id, limit=limit)
+    storage, tenant = _storage()
+    only = None if run is None else storage.runs.get(run, tenant=tenant).id
+    entries = storage.receipts.list(tenant=tenant, run=only, limit=limit)
     rows = [
         {
             "receipt": str(entry.id),
@@ -44,13 +45,20 @@ def list_receipts(
         for row in rows:
             print_json(row)
         return
-    print_table("receipts", ("receipt", "run", "question", "outcome", "created"), (row.values() for row in rows))
+    columns = ("receipt", "run", "question", "outcome", "created")
+    print_table("receipts", columns, ((row | {"receipt": row["receipt"][7:23]}).values() for row in rows))
+    if len(rows) == limit:
+        say(f"the latest {limit}; --limit shows more")
 
 
 @app.command("show")
-def show(reference: Annotated[str, typer.Argument(help="A receipt's id, or at least 8 hex digits of it.")]) -> None:
-    """Print the receipt's bytes exactly as they were hashed."""
-    _, data = _storage().receipts.get(reference)
+def show(
+    reference: Annotated[str, typer.Argument(help="A receipt's id, or at least 8 hex digits of it.")],
+    _as_json: Json = False,
+) -> None:
+    """Print the receipt's bytes exactly as they were hashed; they are JSON with and without --json."""
+    storage, tenant = _storage()
+    _, data = storage.receipts.get(reference, tenant=tenant)
     sys.stdout.buffer.write(data)
     if sys.stdout.isatty():
         sys.stdout.write("\n")
@@ -65,9 +73,9 @@ def verify(
     """Recompute everything receipts say from the store's bytes. Exit 1 if any is not valid, 2 if there is none."""
     from storage.verify import VerdictName, verify_receipt
 
-    storage = _storage()
+    storage, tenant = _storage()
     counts = dict.fromkeys((name.value for name in VerdictName), 0)
-    for identity, data in _chosen(storage, references or [], everything):
+    for identity, data in _chosen(storage, tenant, references or [], everything):
         verdict = verify_receipt(identity, data, storage.blobs)
         counts[verdict.verdict.value] += 1
         if as_json:
@@ -86,17 +94,19 @@ def verify(
         raise typer.Exit(SOME_FAILED)
 
 
-def _chosen(storage: Storage, references: list[str], everything: bool) -> Iterator[tuple[Digest, bytes]]:
+def _chosen(storage: Storage, tenant: str, references: list[str], everything: bool) -> Iterator[tuple[Digest, bytes]]:
     if everything:
-        yield from storage.receipts.all()
+        yield from storage.receipts.all(tenant=tenant)
     elif not references:
         raise InputError("nothing-to-do", "expected receipts' ids or --all, got neither")
     for reference in references:
-        yield storage.receipts.get(reference)
+        yield storage.receipts.get(reference, tenant=tenant)
 
 
-def _storage() -> Storage:
+def _storage() -> tuple[Storage, str]:
+    """This home's storage, and the tenant whose receipts are asked for."""
     from settings.load import load
     from storage.home import open_storage
 
-    return open_storage(load().home)
+    settings = load()
+    return open_storage(settings.home), settings.tenant

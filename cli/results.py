@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.output import Json, json_text, print_json
+from contracts.errors import InputError
 from contracts.result import QuestionResult
 
 
@@ -23,7 +24,8 @@ class Format(str, Enum):
 
 
 _COLUMNS = (
-    "id", "outcome", "rule", "reason", "answer", "finish_reason", "seconds", "question_digest", "receipt", "from_ledger"
+    "id", "outcome", "rule", "reason", "answer", "finish_reason", "seconds", "question_digest", "receipt",
+    "from_ledger", "labels",
 )  # fmt: skip
 
 
@@ -39,8 +41,11 @@ def results(
     from settings.load import load
     from storage.home import open_storage
 
-    storage = open_storage(load().home)
-    found = storage.runs.get(run)
+    if as_json and form is not Format.TABLE:
+        raise InputError("format-twice", f"expected --json or --format {form.value}, got both")
+    settings = load()
+    storage = open_storage(settings.home)
+    found = storage.runs.get(run, tenant=settings.tenant)
     rows = storage.runs.results(found.id)
     chosen = Format.JSONL if as_json else form
     if chosen is Format.JSONL:
@@ -61,6 +66,7 @@ def _print_csv(rows: list[QuestionResult]) -> None:
     writer.writerow(_COLUMNS)
     for row in rows:
         document = row.to_json()
+        document["labels"] = json_text(document["labels"])
         writer.writerow(["" if document[name] is None else inert(str(document[name])) for name in _COLUMNS])
 
 

@@ -12,6 +12,6 @@ def settings(as_json: Json = False) -> None:
     in_force = load().describe()
     if as_json:
         for name, value, source in in_force:
-            print_json({"name": name, "value": value, "source": source})
+            print_json({"name": name, "value": None if value == "-" else value, "source": source})
         return
     print_table("settings in force", ("setting", "value", "from"), in_force)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cli.arguments import regular_files
 from cli.exit_codes import SOME_FAILED
 from cli.output import Json, print_json, print_table, printable
 
@@ -31,7 +32,7 @@ def check(
     from contracts.profile import profile as profile_of
 
     engine, limits, rows = profile_of(profile), Limits(), []
-    for file in files:
+    for file in regular_files(files):
         got = check_stream(_chunks(file), profile=engine, route=route, max_tokens=max_tokens, limits=limits)
         row = {
             "file": str(file),
@@ -59,7 +60,7 @@ def events(files: Files, as_json: Json = False) -> None:
     from contracts.sse import stream_events
 
     failed = False
-    for file in files:
+    for file in regular_files(files):
         seen, error = stream_events(_chunks(file))
         failed = failed or error is not None
         if as_json:

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from cli.exit_codes import SOME_FAILED
+from cli.exit_codes import SOME_FAILED, UNAVAILABLE
 from cli.output import Json, print_json, print_table, say
+from contracts.errors import InputError
 
 app = typer.Typer(help="Workers: what serves a release.", no_args_is_help=True)
 
@@ -46,9 +47,13 @@ def status(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Readiness by gate: connection, health, the route, and a question with a known answer. Exit 1 if not ready."""
+    """Readiness by gate: connection, health, the route, and a question with a known answer.
+
+    Exit 1 if it is not ready, 3 if nothing answers at URL."""
     from serving.readiness import Verdict, check_ready
 
+    if not url.startswith(("http://", "https://")):
+        raise InputError("worker-url", f"expected an http or https URL, got {url!r}")
     gates = asyncio.run(check_ready(url, staging_root=staging and staging.resolve()))
     rows = [{"gate": gate.name, "verdict": gate.verdict.value, "reason": gate.reason} for gate in gates]
     if as_json:
@@ -56,5 +61,6 @@ def status(
             print_json(row)
     else:
         print_table(f"worker {url}", ("gate", "verdict", "reason"), (row.values() for row in rows))
-    if any(gate.verdict is Verdict.FAIL for gate in gates):
-        raise typer.Exit(SOME_FAILED)
+    failed = [gate.name for gate in gates if gate.verdict is Verdict.FAIL]
+    if failed:
+        raise typer.Exit(UNAVAILABLE if failed[0] == "tcp" else SOME_FAILED)

@@ -91,7 +91,7 @@ class Limits:
             current = self._value(name)
             wider = value < current if name in _MINIMA else value > current
             if wider or value < 0:
-                raise InputError("limits-only-narrow", f"limits.{name}: {value:g} is wider than {current:g} in force")
+                raise InputError("limits-only-narrow", f"limits.{name}: {value} is wider than {current} in force")
         return self.changed(wanted)
 
     def changed(self, wanted: Mapping[str, float]) -> Limits:

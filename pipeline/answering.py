@@ -123,7 +123,7 @@ class Answerer:
         found = storage.receipts.find_answer(tenant, request.question_digest, self._shop.release.identity())
         if found is None:
             return None
-        seconds = time.time() - notes.started_at
+        seconds = round(time.time() - notes.started_at, 3)
         labels = dict(notes.asked.labels)
         result = replace(found, id=notes.asked.id, labels=labels, seconds=seconds, from_ledger=True)
         storage.runs.record(self._facts.run, result)

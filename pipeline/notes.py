@@ -36,11 +36,10 @@ from contracts.receipt import (
     timestamp,
 )
 from contracts.request import ChatRequest, question_document
+from contracts.version import VERSION
 from inference.client import Submission
 from pipeline.acquiring import AcquiredPart
 from pipeline.workshop import Workshop
-
-PRODUCT_VERSION = "0.1.0"
 
 _KINDS: dict[Modality, Literal["image", "audio", "video"]] = {
     Modality.IMAGE: "image",
@@ -96,7 +95,7 @@ class Notes:
         facts, shop = self.facts, self.facts.shop
         asked, policy, request = self.question, shop.policy, self.request
         return Receipt(
-            product_version=PRODUCT_VERSION,
+            product_version=VERSION,
             run=facts.run,
             bundle=BundleRecord(id=facts.bundle_id, digest=str(facts.bundle_digest)),
             question_id=self.asked.id,

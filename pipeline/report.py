@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,13 @@ from contracts.result import QuestionResult
 _FOLDER = Path(__file__).parent
 
 
-def write_report(folder: Path, run: str, results: Iterable[QuestionResult], *, title: str) -> Path:
-    """Write the report of `run` into `folder` and return its path. Raises StorageError where the disk fails."""
+def write_report(
+    folder: Path, run: str, results: Iterable[QuestionResult], *, title: str, asked: Mapping[str, str]
+) -> Path:
+    """Write the report of `run` into `folder` and return its path; `asked` has the text of each question by its id.
+
+    Raises StorageError where the disk fails.
+    """
     listed = list(results)
     page = _environment().get_template("report.html.j2")
     counts = Counter(result.outcome.value for result in listed)
@@ -29,7 +34,7 @@ def write_report(folder: Path, run: str, results: Iterable[QuestionResult], *, t
         run=run,
         title=title,
         counts=sorted(counts.items()),
-        questions=[_row(result) for result in listed],
+        questions=[_row(result, asked.get(result.id, "")) for result in listed],
         engines=sorted({(each.engine.release, each.engine.identity, each.engine.calibration_model) for each in listed}),
     )
     path = folder / f"{run}.html"
@@ -43,11 +48,20 @@ def write_report(folder: Path, run: str, results: Iterable[QuestionResult], *, t
     return path
 
 
-def _row(result: QuestionResult) -> dict[str, Any]:
+def _row(result: QuestionResult, asked: str) -> dict[str, Any]:
     document = result.to_json()
+    document["asked"] = asked
+    for part in document["parts"]:
+        part["source"] = _source(part["locator"] or {})
     document["tokens"] = (result.usage or {}).get("total_tokens")
-    document["expected"] = result.labels.get("expected")
     return document
+
+
+def _source(locator: Mapping[str, Any]) -> str:
+    """Where a part came from, in words: a URL, a path, or what it was made from."""
+    if "parent" in locator:
+        return f"made from {locator['parent']}"
+    return str(locator.get("url") or locator.get("path") or "")
 
 
 def _environment() -> Environment:

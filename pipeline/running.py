@@ -19,9 +19,11 @@ from contracts.digest import Digest
 from contracts.errors import EvidenceError, InputError
 from contracts.limits import Limits
 from contracts.outcome import Outcome
+from contracts.question import TextPart
 from contracts.result import QuestionResult, ResultEngine
 from pipeline.answering import Answerer
 from pipeline.notes import RunFacts
+from pipeline.report import write_report
 from pipeline.steps import in_thread, to_the_end
 from pipeline.workshop import Workshop, open_workshop
 from settings.values import Settings
@@ -114,6 +116,14 @@ class Run:
         except* EvidenceError as failed:  # the ledger or the disk: the same for all of them
             raise failed.exceptions[0] from None
         return counts
+
+    def report(self) -> Path:
+        """Write the report of the results so far; returns its path. Raises StorageError."""
+        texts = {
+            asked.id: " … ".join(part.text for part in asked.parts if isinstance(part, TextPart))
+            for asked in self.questions
+        }
+        return write_report(self.settings.reports, self.id, self.results(), title=self.bundle_id, asked=texts)
 
     def results(self) -> Iterator[QuestionResult]:
         """The results so far, in the bundle's order."""

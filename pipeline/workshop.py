@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from contracts.artifact import Modality
 from contracts.derivation import Derivation
-from contracts.errors import WorkerUnavailable
+from contracts.errors import InputError, WorkerUnavailable
 from contracts.limits import Limits
+from contracts.locator import redact_url
 from contracts.network_policy import NetworkPolicy
 from contracts.release import Release
 from inference.pool import WorkerPool
@@ -22,7 +23,7 @@ from intake.fetcher import Fetcher
 from pipeline.steps import enter_together
 from serving.calibration.bundle import unpack
 from serving.embedded_worker import EmbeddedWorker, release_of
-from serving.readiness import Verdict, check_serving
+from serving.readiness import Verdict, check_ready
 from settings.values import Settings
 from storage.home import Storage, open_storage
 
@@ -62,6 +63,9 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
         worker = _Worker(settings, limits)
         await enter_together(stack, fetcher, decoders, worker)
         release = worker.release
+        if settings.release != release.name:
+            reason = f"no release {settings.release!r} to serve; this worker serves {release.name}"
+            raise InputError("release-unknown", reason)
         workers = WorkerPool(
             worker.url,
             profile=release.engine_profile(),
@@ -80,6 +84,7 @@ class _Worker:
     def __init__(self, settings: Settings, limits: Limits) -> None:
         self._url = settings.worker_url
         self._home = settings.home
+        self._staging = settings.staging
         self._own = EmbeddedWorker(settings.home, settings.staging, limits=limits)
         self._release: Release | None = None
 
@@ -89,9 +94,13 @@ class _Worker:
             self._release = self._own.release
             return self
         self._release = release_of(await asyncio.to_thread(unpack, self._home))
-        for gate in await check_serving(self._url, route=self._release.route):
+        # The semantic gate also tells whether the worker reads the staging root that we write.
+        root = self._staging.resolve()
+        for gate in await check_ready(self._url, route=self._release.route, staging_root=root):
             if gate.verdict is not Verdict.PASS:
-                raise WorkerUnavailable("worker-not-ready", f"gate {gate.name} of the worker: {gate.reason}")
+                advice = f"start one with the staging root {root}, or unset worker_url"
+                where = f"the worker at {redact_url(self._url)} is not ready, gate {gate.name}"
+                raise WorkerUnavailable("worker-not-ready", f"{where}: {gate.reason}; {advice}")
         return self
 
     async def __aexit__(self, *exc: object) -> None:

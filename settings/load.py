@@ -99,7 +99,10 @@ def _number(kind: type, least: int) -> Callable[[Any], Any]:
             raise ValueError("expected a number")
         if isinstance(value, float) and kind is int:
             raise ValueError("expected a whole number")
-        number = kind(value)
+        try:
+            number = kind(value)
+        except ValueError:
+            raise ValueError(f"expected a {'whole ' if kind is int else ''}number, got {value!r}") from None
         if not least <= number < float("inf"):
             raise ValueError(f"expected at least {least}, got {number}")
         return number

@@ -2,7 +2,7 @@
 question's result are one transaction: either all of them happened or none did.
 
 The row of an open attempt holds a draft: the receipt that is true if its process dies now. Reap closes the attempt
-with it.
+with it. Who asks for receipts says for which tenant: one can neither see nor learn of another's.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Receipts:
             append_receipt(tx, receipt, data, result, now)
         return identity
 
-    def get(self, reference: str) -> tuple[Digest, bytes]:
+    def get(self, reference: str, *, tenant: str) -> tuple[Digest, bytes]:
         """A receipt's id and bytes by its id or a unique beginning of at least 8 hex digits.
 
         Raises InputError (`receipt-reference`, `receipt-unknown`, `receipt-ambiguous`).
@@ -106,7 +106,8 @@ class Receipts:
         if form is None:
             raise InputError("receipt-reference", "expected sha256:<hex> or at least 8 hex digits of a receipt's id")
         first, last = f"sha256:{form[1]}", f"sha256:{form[1]}g"  # g sorts right behind every hex digit
-        query = select(receipts.c.id, receipts.c.document).where(receipts.c.id.between(first, last)).limit(2)
+        query = select(receipts.c.id, receipts.c.document).where(receipts.c.id.between(first, last))
+        query = query.where(receipts.c.tenant == tenant).limit(2)
         with self._database.read() as tx:
             rows = tx.execute(query).all()
         if len(rows) != 1:
@@ -114,11 +115,11 @@ class Receipts:
             raise InputError(rule, f"no single receipt begins with {form[1]}")
         return Digest.parse(rows[0].id), rows[0].document
 
-    def all(self, *, run: str | None = None) -> Iterator[tuple[Digest, bytes]]:
+    def all(self, *, tenant: str, run: str | None = None) -> Iterator[tuple[Digest, bytes]]:
         """Every receipt's id and bytes, oldest first, a page at a time."""
         position = 0
         while True:
-            page = _of_run(select(receipts.c.position, receipts.c.id, receipts.c.document), run)
+            page = _of(select(receipts.c.position, receipts.c.id, receipts.c.document), tenant, run)
             page = page.where(receipts.c.position > position).order_by(receipts.c.position).limit(_ROWS_AT_ONCE)
             with self._database.read() as tx:
                 rows = tx.execute(page).all()
@@ -127,9 +128,9 @@ class Receipts:
                 return
             position = rows[-1].position
 
-    def list(self, *, run: str | None = None, limit: int = 100) -> list[ReceiptEntry]:
+    def list(self, *, tenant: str, run: str | None = None, limit: int = 100) -> list[ReceiptEntry]:
         """The latest receipts, latest first."""
-        query = _of_run(select(receipts), run).order_by(receipts.c.position.desc()).limit(limit)
+        query = _of(select(receipts), tenant, run).order_by(receipts.c.position.desc()).limit(limit)
         with self._database.read() as tx:
             return [_entry(row) for row in tx.execute(query)]
 
@@ -187,7 +188,8 @@ def _open_attempt(row: Row[Any]) -> OpenAttempt:
     return OpenAttempt(row.id, row.run_id, row.question_id, row.draft, row.started_at, process)
 
 
-def _of_run(query: Select[Any], run: str | None) -> Select[Any]:
+def _of(query: Select[Any], tenant: str, run: str | None) -> Select[Any]:
+    query = query.where(receipts.c.tenant == tenant)
     return query if run is None else query.where(receipts.c.run_id == run)
 
 

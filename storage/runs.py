@@ -99,11 +99,12 @@ class Runs:
         with self._database.write() as tx:
             write_result(tx, run_id, result)
 
-    def get(self, run_id: str) -> Run:
-        """One run, by its id or a unique beginning of it. Raises InputError if there is not exactly one."""
+    def get(self, run_id: str, *, tenant: str) -> Run:
+        """One run of a tenant, by its id or a unique beginning of it. Raises InputError if there is not exactly one."""
         prefix = run_id.translate(_LIKE_ESCAPED) + "%"
         with self._database.read() as tx:
-            found = [_run(row) for row in tx.execute(_runs().where(runs.c.id.like(prefix, escape="\\")).limit(2))]
+            query = _runs().where(runs.c.id.like(prefix, escape="\\"), runs.c.tenant == tenant)
+            found = [_run(row) for row in tx.execute(query.limit(2))]
         exact = [run for run in found if run.id == run_id]
         if len(found) != 1 and not exact:
             raise InputError("run-unknown" if not found else "run-ambiguous", f"no single run begins with {run_id!r}")

@@ -16,7 +16,6 @@ from pathlib import Path
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from pipeline.report import write_report
 from pipeline.running import Run, load_bundle, open_run
 from settings.load import load
 from tasks.parameters import AnalysisOptions, BundleParameters
@@ -60,7 +59,7 @@ async def opened(bundle: BundleParameters, options: AnalysisOptions) -> AsyncIte
 
 def report_of(run: Run) -> str:
     """Write the report of what the run has so far; returns its path."""
-    return str(write_report(run.settings.reports, run.id, run.results(), title=run.bundle_id))
+    return str(run.report())
 
 
 @contextmanager

@@ -39,6 +39,7 @@ from contracts.request import ChatRequest, build_request, question_document
 from contracts.result import QuestionResult, ResultEngine
 from tests.contracts.wire_chunks import DONE, ROUTE, USAGE, chunk
 
+TENANT = "acme"
 NOW = 1_780_322_518.25
 ORIGINAL = b"the bytes as acquired"
 IMAGE = b"\x89PNG pretended"
@@ -136,7 +137,7 @@ def draft(*, run: str = "run-1", question_id: str = "q1", attempt: str = "attemp
         bundle=BundleRecord(id="b1", digest=str(Digest.of(b"bundle"))),
         question_id=question_id,
         attempt=AttemptRecord(id=attempt, number=number, request_id="r1"),
-        tenant="acme",
+        tenant=TENANT,
         outcome=Outcome.ABANDONED,
         rule="process-died",
         reason="the process died before the attempt ended",

@@ -10,6 +10,7 @@ import typer
 
 from cli.exit_codes import SOME_FAILED
 from cli.output import Json, print_json, say
+from cli.run import PREFECT_TOO
 from contracts.network_policy import NetworkPolicy
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def demo(
 
     Exit 1: some of the demo's questions are bad on purpose.
     """
-    say("mosaic demo: drawing media and starting an origin, the engine" + ("" if direct else " and Prefect's server"))
+    say("mosaic demo: drawing media and starting an origin, the engine" + ("" if direct else PREFECT_TOO))
     from settings.load import load
 
     settings = load()
@@ -55,7 +56,7 @@ async def _demo(settings: Settings, *, direct: bool, quiet: bool) -> Analysis:
     origin = Origin(shown.files, shown.redirects, shown.drips)
     async with origin.serve() as port:
         allowed = replace(settings, policy=POLICY, policies={POLICY: _policy(port)})
-        path = settings.home / "demo" / "bundle.yaml"
+        path = settings.home / "demo" / f"bundle-{port}.yaml"  # its URLs name the port, which is another every time
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.write_text(
             yaml.safe_dump(shown.bundle(f"http://127.0.0.1:{port}", POLICY), sort_keys=False, allow_unicode=True),
@@ -76,7 +77,10 @@ def _verified(settings: Settings, analysis: Analysis) -> bool:
     from storage.verify import VerdictName, verify_receipt
 
     storage = open_storage(settings.home)
-    verdicts = [verify_receipt(name, data, storage.blobs) for name, data in storage.receipts.all(run=analysis.run)]
+    verdicts = [
+        verify_receipt(name, data, storage.blobs)
+        for name, data in storage.receipts.all(tenant=settings.tenant, run=analysis.run)
+    ]
     storage.close()
     bad = [verdict for verdict in verdicts if verdict.verdict is not VerdictName.VALID]
     say(f"mosaic demo: {len(verdicts) - len(bad)} of {len(verdicts)} receipts verified from the store alone")

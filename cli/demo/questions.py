@@ -15,7 +15,7 @@ from cli.demo.media import (
     tone_file,
     truncated,
 )
-from serving.calibration.pictures import Clip, Picture
+from serving.calibration.pictures import COLOURS, Clip, Picture
 from serving.calibration.tones import Tone
 from serving.calibration.world import QUESTIONS, Case
 
@@ -25,8 +25,8 @@ _METADATA = "http://169.254.169.254/latest/meta-data/"  # where cloud hosts keep
 _MEDIA = {Picture: "image", Tone: "audio", Clip: "video"}
 _FORM = {
     "type": "object",
-    "properties": {"colour": {"type": "string", "maxLength": 12}, "sure": {"type": "boolean"}},
-    "required": ["colour", "sure"],
+    "properties": {"colour": {"enum": list(COLOURS)}},
+    "required": ["colour"],
     "additionalProperties": False,
 }
 

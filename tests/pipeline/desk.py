@@ -14,6 +14,8 @@ from contracts.network_policy import NetworkPolicy
 from contracts.receipt import Receipt, parse_receipt
 from pipeline.running import LoadedBundle, Run, load_bundle, open_run
 from serving.calibration.bundle import ROUTE
+from serving.calibration.world import draw
+from serving.readiness import _PROBE as PROBE
 from settings.values import Settings
 from storage.home import Storage, open_storage
 from storage.verify import VerdictName, verify_receipt
@@ -62,11 +64,16 @@ async def opened(path: Path, settings: Settings, *, again: bool = True) -> Async
         yield run
 
 
+GATES = 3
+"""Requests of a start before the first question: health, models, and a picture whose answer is known."""
+
+
 def served(*replies: Reply) -> list[Reply]:
     """`replies` of a worker that is ready: before them it answers the readiness gates."""
     models = wire_json({"object": "list", "data": [{"id": ROUTE, "status": "loaded"}]})
     plain = (("content-type", "application/json"),)
-    return [Reply((b"OK",), headers=plain), Reply((models,), headers=plain), *map(_routed, replies)]
+    probe = _routed(simulated.answer(draw(*PROBE).answer))
+    return [Reply((b"OK",), headers=plain), Reply((models,), headers=plain), probe, *map(_routed, replies)]
 
 
 def _routed(reply: Reply) -> Reply:
@@ -88,7 +95,7 @@ def receipts(home: Path) -> list[Receipt]:
 
     def verified(storage: Storage) -> list[Receipt]:
         found = []
-        for identity, data in storage.receipts.all():
+        for identity, data in storage.receipts.all(tenant="default"):
             verdict = verify_receipt(identity, data, storage.blobs)
             assert verdict.verdict is VerdictName.VALID, verdict.to_json()
             found.append(parse_receipt(data))

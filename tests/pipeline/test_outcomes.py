@@ -16,7 +16,7 @@ from pipeline.notes import RunFacts
 from pipeline.running import Run
 from pipeline.workshop import open_workshop
 from tests.command import left_behind
-from tests.pipeline.desk import ask, load, opened, reading, receipts, served, settings_of, write_bundle
+from tests.pipeline.desk import GATES, ask, load, opened, reading, receipts, served, settings_of, write_bundle
 from tests.simulators.worker import DONE, End, Reply, ScriptedWorker, answer, chunk
 
 IMAGE = {"image": "circle.png"}
@@ -62,7 +62,7 @@ async def test_what_a_worker_does(tmp_path: Path, case: str) -> None:
         async with opened(path, settings_of(tmp_path / "home", worker_url=worker.url)) as run:
             result = await run.answer(0)
             assert [each.to_json() for each in run.results()] == [result.to_json()]
-        assert len(worker.received) == 3  # two gates and one question: nothing is submitted twice
+        assert len(worker.received) == GATES + 1  # the gates and one question: nothing is submitted twice
     assert (result.outcome, result.rule) == (outcome, rule)
     assert (result.answer is not None) == (outcome is Outcome.COMPLETE)
     _one_receipt(tmp_path / "home", result)
@@ -102,7 +102,7 @@ async def test_what_a_source_is(tmp_path: Path, case: str) -> None:
         async with opened(path, settings_of(tmp_path / "home", worker_url=worker.url)) as run:
             counts = await run.answer_range(range(2))
             bad, good = run.results()
-        assert len(worker.received) == 3
+        assert len(worker.received) == GATES + 1
     assert (bad.outcome, bad.rule) == (outcome, rule)
     assert good.outcome is Outcome.COMPLETE
     assert counts == {outcome.value: 1, "complete": 1}
@@ -127,7 +127,7 @@ async def test_canceled(tmp_path: Path) -> None:
         settings = settings_of(tmp_path / "home", worker_url=worker.url)
         async with opened(path, settings) as run:
             answering = asyncio.create_task(run.answer(0))
-            while len(worker.received) < 3:
+            while len(worker.received) < GATES + 1:
                 worker.asked.clear()
                 await worker.asked.wait()
             answering.cancel()
@@ -148,7 +148,7 @@ async def test_lease_lost(tmp_path: Path) -> None:
         settings = settings_of(tmp_path / "home", worker_url=worker.url)
         async with opened(path, settings) as run:
             answering = asyncio.create_task(run.answer(0))
-            while len(worker.received) < 3:
+            while len(worker.received) < GATES + 1:
                 worker.asked.clear()
                 await worker.asked.wait()
             reading(settings.home, lambda storage: storage.staging.sweep(time.time() + 3_600))

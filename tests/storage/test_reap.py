@@ -12,7 +12,7 @@ from storage.home import Storage
 from storage.reap import Reaped, reap
 from storage.runs import RunStart, RunState
 from storage.verify import VerdictName, verify_receipt
-from tests.receipt_samples import ENGINE, NOW, artifact, draft
+from tests.receipt_samples import ENGINE, NOW, TENANT, artifact, draft
 from tests.storage.conftest import Dying
 
 NOTHING = Reaped(0, 0, 0, 0, 0, 0, 0)
@@ -71,7 +71,7 @@ def test_a_killed_run_is_closed_and_leaves_nothing(storage: Storage, home: Path,
     assert [result.rule for result in results] == [None, "process-died", "run-died"]
     assert results[1].labels == {"expected": "2"}
     assert results[2].receipt is None
-    assert storage.runs.get("run-1").state is RunState.ABANDONED
+    assert storage.runs.get("run-1", tenant=TENANT).state is RunState.ABANDONED
     assert reap(storage, NOW + 6) == NOTHING
 
 
@@ -79,7 +79,7 @@ def test_the_receipt_of_an_abandoned_attempt_verifies(storage: Storage, home: Pa
     """It is the draft, ended at the time of the reap."""
     in_dying_process(RUN_AND_DIE, str(home))
     reap(storage, NOW + 5)
-    identity, data = storage.receipts.get(list(storage.runs.results("run-1"))[1].receipt or "")
+    identity, data = storage.receipts.get(list(storage.runs.results("run-1"))[1].receipt or "", tenant=TENANT)
     document = parse_receipt(data)
     assert (document.outcome, document.attempt.id) == (Outcome.ABANDONED, "a2")
     assert document.finished_at > document.started_at
@@ -99,7 +99,7 @@ def test_nothing_of_a_live_run_is_touched(storage: Storage) -> None:
     assert reap(storage, NOW + 5) == NOTHING
     assert held.path.exists()
     assert unjudged.exists()
-    assert storage.runs.get("run-1").state is RunState.RUNNING
+    assert storage.runs.get("run-1", tenant=TENANT).state is RunState.RUNNING
 
 
 def test_a_run_whose_attempt_another_process_makes_is_not_dead(
@@ -109,7 +109,7 @@ def test_a_run_whose_attempt_another_process_makes_is_not_dead(
     in_dying_process(RUN_AND_DIE, str(home))
     storage.receipts.open_attempt(draft(question_id="q3", attempt="a3"), NOW)
     assert reap(storage, NOW + 5).runs_abandoned == 0
-    assert storage.runs.get("run-1").state is RunState.RUNNING
+    assert storage.runs.get("run-1", tenant=TENANT).state is RunState.RUNNING
     assert (storage.quarantine / "run-1").exists()
 
 

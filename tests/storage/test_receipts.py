@@ -21,6 +21,7 @@ from tests.receipt_samples import (
     LENGTH,
     NOW,
     RELEASE,
+    TENANT,
     changed,
     draft,
     question,
@@ -65,12 +66,14 @@ def test_the_end_of_an_attempt_is_found_everywhere(storage: Storage) -> None:
     """Receipt with its bytes as hashed, outbox, result in the run, list."""
     start(storage)
     identity = end(storage)
-    named, data = storage.receipts.get(str(identity))
+    named, data = storage.receipts.get(str(identity), tenant=TENANT)
     assert (named, Digest.of(data)) == (identity, identity)
     assert rows(storage) == {"receipt": 1, "outbox": 1}
     assert [result.receipt for result in storage.runs.results("run-1")] == [str(identity)]
-    assert [(entry.id, entry.outcome) for entry in storage.receipts.list()] == [(identity, Outcome.COMPLETE)]
-    assert list(storage.receipts.all()) == [(identity, data)]
+    assert [(entry.id, entry.outcome) for entry in storage.receipts.list(tenant=TENANT)] == [
+        (identity, Outcome.COMPLETE)
+    ]
+    assert list(storage.receipts.all(tenant=TENANT)) == [(identity, data)]
 
 
 def test_an_attempt_has_one_receipt(storage: Storage) -> None:
@@ -148,13 +151,13 @@ def test_a_receipt_is_found_by_a_unique_beginning(storage: Storage) -> None:
     start(storage)
     identity = end(storage)
     for reference in (identity.hex[:8], f"sha256:{identity.hex[:12]}", identity.hex):
-        assert storage.receipts.get(reference)[0] == identity
+        assert storage.receipts.get(reference, tenant=TENANT)[0] == identity
     for reference, rule in ((identity.hex[:7], "reference"), ("g" * 8, "reference"), ("%" * 8, "reference")):
         with pytest.raises(InputError, match=f"receipt-{rule}"):
-            storage.receipts.get(reference)
+            storage.receipts.get(reference, tenant=TENANT)
     unknown = "".join("0" if digit != "0" else "1" for digit in identity.hex[:8])
     with pytest.raises(InputError, match="receipt-unknown"):
-        storage.receipts.get(unknown)
+        storage.receipts.get(unknown, tenant=TENANT)
 
 
 def test_an_answer_is_found_by_tenant_question_and_identity(storage: Storage) -> None:
@@ -201,7 +204,7 @@ def test_results_come_in_the_order_of_the_bundle(storage: Storage) -> None:
     end(storage, question_id="q1004", attempt="attempt-2")
     end(storage, question_id="q3", attempt="attempt-3")
     assert [result.id for result in storage.runs.results("run-1")] == ["q3", "q1004"]
-    run = storage.runs.get("run")
+    run = storage.runs.get("run", tenant=TENANT)
     assert (run.questions, run.done, run.state) == (1_005, 2, RunState.RUNNING)
 
 
@@ -211,12 +214,12 @@ def test_a_run_is_known_by_one_id(storage: Storage) -> None:
     with pytest.raises(InputError, match="run-id"):
         start(storage)
     start(storage, "run-12")
-    assert storage.runs.get("run-1").id == "run-1"
+    assert storage.runs.get("run-1", tenant=TENANT).id == "run-1"
     for reference, rule in (("run", "run-ambiguous"), ("%", "run-unknown"), ("walk", "run-unknown")):
         with pytest.raises(InputError, match=rule):
-            storage.runs.get(reference)
+            storage.runs.get(reference, tenant=TENANT)
     storage.runs.finish("run-1", NOW + 1)
-    assert storage.runs.get("run-1").ended_at == NOW + 1
+    assert storage.runs.get("run-1", tenant=TENANT).ended_at == NOW + 1
     assert [run.id for run in storage.runs.list(state=RunState.RUNNING)] == ["run-12"]
 
 
@@ -226,5 +229,17 @@ def test_receipts_of_one_run_are_told_apart(storage: Storage) -> None:
     start(storage, "run-2")
     end(storage)
     second = end(storage, run="run-2", attempt="attempt-2")
-    assert [entry.id for entry in storage.receipts.list(run="run-2")] == [second]
-    assert [identity for identity, _ in storage.receipts.all(run="run-2")] == [second]
+    assert [entry.id for entry in storage.receipts.list(run="run-2", tenant=TENANT)] == [second]
+    assert [identity for identity, _ in storage.receipts.all(run="run-2", tenant=TENANT)] == [second]
+
+
+def test_another_tenant_sees_neither_run_nor_receipt(storage: Storage) -> None:
+    """Lists are empty and references unknown for every tenant but the one whose they are."""
+    start(storage)
+    identity = end(storage)
+    assert storage.receipts.list(tenant="other") == []
+    assert list(storage.receipts.all(tenant="other")) == []
+    with pytest.raises(InputError, match="receipt-unknown"):
+        storage.receipts.get(str(identity), tenant="other")
+    with pytest.raises(InputError, match="run-unknown"):
+        storage.runs.get("run-1", tenant="other")
