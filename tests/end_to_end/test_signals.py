@@ -15,7 +15,7 @@ import pytest
 
 from storage.home import Storage
 from tests.command import Mosaic, children_of, left_behind, open_attempts, stop, until
-from tests.pipeline.desk import POLICY, ask, reading, receipts, served, write_bundle
+from tests.pipeline.desk import GATES, POLICY, ask, reading, receipts, served, write_bundle
 from tests.simulators import origin as web
 from tests.simulators.worker import End, Reply, ScriptedWorker, chunk
 
@@ -119,7 +119,7 @@ async def test_killed_while_submitted(mosaic: Mosaic, tmp_path: Path) -> None:
     async with ScriptedWorker(served(Reply((chunk("re"),), end=End.STALL))) as worker:
         mosaic = replace(mosaic, variables={"MOSAIC_WORKER_URL": worker.url})
         process = mosaic.start("run", path, "--direct")
-        while len(worker.received) < 3:
+        while len(worker.received) < GATES + 1:
             worker.asked.clear()
             await worker.asked.wait()
         children = children_of(process.pid, mosaic.home)
