@@ -19,6 +19,12 @@ import rfc8785
 from contracts.errors import InputError, IntegrityError
 
 CHUNK_BYTES = 1 << 18
+EXACT_NUMBERS = 2**53
+"""From here on integers are no longer exact in a double (RFC 7493 section 2.2), so that two readers see two values."""
+
+MAX_CANONICAL_DEPTH = 128
+"""Levels of an identity: a receipt holds a schema of 64 levels within some of its own; the serialiser recurses."""
+
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -124,14 +130,35 @@ def wire_json(value: Any) -> bytes:
 
 
 def canonical_json(value: Any) -> bytes:
-    """Serialise an identity: JSON Canonicalization Scheme (RFC 8785).
+    """Serialise an identity: JSON Canonicalization Scheme (RFC 8785). Read back and written again, it is the same.
 
-    Raises InputError for what has no canonical form (integers beyond 2^53, NaN, lone surrogates, other types).
+    Raises InputError for what has no canonical form (integers beyond 2^53, NaN, lone surrogates, other types), what is
+    nested deeper than `MAX_CANONICAL_DEPTH`, and floats of 2^53 or more: RFC 8785 writes 1e16 as 10000000000000000,
+    which reads back as an integer that has no canonical form.
     """
+    _check_canonical(value)
     try:
         return rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise InputError("canonical-json", f"the value has no canonical form: {type(error).__name__}") from error
+
+
+def _check_canonical(value: Any) -> None:
+    """What rfc8785 would write without a word, or recurse into; level by level, so that it costs no stack."""
+    level = [value]
+    for _ in range(MAX_CANONICAL_DEPTH + 1):
+        following: list[Any] = []
+        for node in level:
+            if isinstance(node, dict):
+                following.extend(node.values())
+            elif isinstance(node, list | tuple):
+                following.extend(node)
+            elif isinstance(node, float) and abs(node) >= EXACT_NUMBERS:
+                raise InputError("canonical-json", "a number of 2^53 or beyond has no canonical form that reads back")
+        if not following:
+            return
+        level = following
+    raise InputError("canonical-json", f"expected at most {MAX_CANONICAL_DEPTH} levels, got more")
 
 
 def canonical_digest(value: Any) -> Digest:

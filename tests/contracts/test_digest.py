@@ -8,10 +8,18 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contracts.digest import Digest, Hasher, VerifyingReader, canonical_digest, canonical_json, wire_json
+from contracts.digest import (
+    MAX_CANONICAL_DEPTH,
+    Digest,
+    Hasher,
+    VerifyingReader,
+    canonical_digest,
+    canonical_json,
+    wire_json,
+)
 from contracts.errors import InputError, IntegrityError
 
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -133,8 +141,44 @@ def test_canonical_json_sorts_by_utf16_code_units() -> None:
     assert order == ["\r", "1", "\u0080", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
 
 
-@pytest.mark.parametrize("value", [2**53, -(2**53), "\ud800", b"bytes", {1: 2}, {1}, object()])
+@pytest.mark.parametrize("value", [2**53, -(2**53), 1e16, -1e21, 2.0**53, "\ud800", b"bytes", {1: 2}, {1}, object()])
 def test_what_has_no_canonical_form_is_an_input_error(value: object) -> None:
     """Integers that readers round, lone surrogates, and types that JSON does not have."""
     with pytest.raises(InputError, match="canonical-json"):
         canonical_json({"x": value} if not isinstance(value, dict) else value)
+
+
+@pytest.mark.parametrize("number", [2.0**53, -1e16, 1e300])
+def test_a_float_that_reads_back_as_another_integer_is_named(number: float) -> None:
+    """RFC 8785 writes 1e16 as an integer beyond 2^53: an identity that its own reader would refuse."""
+    with pytest.raises(InputError, match="2\\^53 or beyond"):
+        canonical_json({"maximum": [number]})
+
+
+def test_an_identity_is_nested_within_a_bound() -> None:
+    """The same one however deep the caller is."""
+    value: Any = 0
+    for _ in range(MAX_CANONICAL_DEPTH):
+        value = [value]
+    assert canonical_json(value)
+    with pytest.raises(InputError, match="levels"):
+        canonical_json([value])
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters()), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(ANYTHING)
+@example(1e16)
+@example([5e-324, 1e-7, 0.000001, 9007199254740991.0, -0.0, 123456.5])
+def test_what_is_canonical_stays_so_when_it_is_read_and_written_again(value: Any) -> None:
+    """The law of an identity: whoever reads it comes to the same bytes."""
+    try:
+        written = canonical_json(value)
+    except InputError:
+        return
+    assert canonical_json(json.loads(written)) == written
