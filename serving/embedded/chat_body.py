@@ -6,17 +6,18 @@ one takes what the product sends and nothing else.
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from contracts.digest import wire_json
 from contracts.errors import InputError
+from contracts.strict_json import read_strict
 
 _MAX_TOKENS = 9_999  # the engine's response channel holds 10,000 and blocks everybody when full
 _MAX_MESSAGES = 64
 _MAX_PARTS = 64
+_MAX_DEPTH = 80  # an answer form of 64 levels, and what holds it
 
 
 class MediaUrl(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -95,24 +96,10 @@ class ChatBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 def parse_body(data: bytes) -> ChatBody:
     """Read a request body. Raises InputError (`body-json` or `body-field`) that names the field, never its value."""
     try:
-        value = json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
-        wire_json(value)  # what cannot be written again (lone surrogates, 1e999) is not ours either
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            "body-json", f"the {len(data)} bytes are not a JSON document: {type(error).__name__}"
-        ) from None
+        value = read_strict(data, max_depth=_MAX_DEPTH)
+    except InputError as error:
+        raise InputError("body-json", error.reason) from None
     try:
         return msgspec.convert(value, ChatBody)
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError("body-field", str(error)[:300]) from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a key stands twice")
-    return members
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
