@@ -7,9 +7,10 @@ lines are asked for, is read token by token.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from contracts.bundle_reader import (
     CLOSE_LIST,
@@ -23,6 +24,7 @@ from contracts.bundle_reader import (
     at,
     build,
 )
+from contracts.strict_json import no_constant, unique_members
 
 _TOKEN = re.compile(
     r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|(?P<mark>[{}\[\]])|(?P<literal>[-+.0-9a-zA-Z]+)', flags=re.DOTALL
@@ -31,17 +33,17 @@ _KINDS = {"{": OPEN_MAP, "}": CLOSE_MAP, "[": OPEN_LIST, "]": CLOSE_LIST}
 _SUSPICIOUS = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # an escaped NUL, or half of a surrogate pair
 
 
-class _DuplicateKey(Exception):
-    """Found by the fast reader, which knows no lines."""
+class _Unclean(Exception):
+    """Something is wrong, and was found by the fast reader, which knows no lines."""
 
 
 def read_json(name: str, text: str) -> Document:
     """The document of a JSON text. Raises InputError (bundle-syntax, and those of `build`)."""
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise at(name, error.lineno, "bundle-syntax", f"not JSON: {error.msg}") from error
-    except (_DuplicateKey, RecursionError):
+    except (_Unclean, RecursionError):
         value = build(name, _events(name, text))
     except ValueError as error:  # NaN, infinities, an integer of thousands of digits
         raise at(name, 1, "bundle-syntax", f"not JSON: {error}") from error
@@ -60,14 +62,17 @@ def _is_deep(value: Any) -> bool:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise _DuplicateKey
+    try:
+        return unique_members(pairs)
+    except ValueError:
+        raise _Unclean from None
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise _Unclean
     return value
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON number")
 
 
 def _events(name: str, text: str) -> Iterator[Event]:

@@ -7,6 +7,7 @@ reading the text a second time, and only when something is wrong with it: a corr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -82,7 +83,7 @@ def build(
 ) -> Any:
     """The plain value of `events`; fills `found` with the lines of the `wanted` paths.
 
-    Raises InputError: bundle-duplicate-key, bundle-key-form, bundle-depth, bundle-nul.
+    Raises InputError: bundle-duplicate-key, bundle-key-form, bundle-depth, bundle-nul, bundle-number.
     """
     top: list[Any] = []
     frame, stack = _Frame(top, ()), list[_Frame]()
@@ -92,6 +93,8 @@ def build(
             continue
         if isinstance(value, str) and "\0" in value:
             raise at(name, line, "bundle-nul", "the character U+0000 is in no name and no prompt")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise at(name, line, "bundle-number", "a number that no double holds (1e400 is one)")
         if frame.wants_key():
             _take_key(name, frame, kind, value, line)
             continue

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from contracts.digest import Digest, canonical_digest
+from contracts.digest import EXACT_NUMBERS, Digest, canonical_digest
 from contracts.errors import InputError
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -86,17 +86,24 @@ class Limits:
         return _STREAM_EVENTS_PER_TOKEN * max_tokens + _STREAM_EVENTS_BASE
 
     def narrowed(self, wanted: Mapping[str, float]) -> Limits:
-        """These limits with some narrowed. Raises InputError for an unknown name or a wider value."""
+        """These limits with some narrowed.
+
+        Raises InputError for an unknown name, a value that is none (`limits-value`), or a wider one.
+        """
         for name, value in wanted.items():
             current = self._value(name)
-            wider = value < current if name in _MINIMA else value > current
-            if wider or value < 0:
+            _checked(name, value, current)
+            if value < current if name in _MINIMA else value > current:
                 raise InputError("limits-only-narrow", f"limits.{name}: {value} is wider than {current} in force")
         return self.changed(wanted)
 
     def changed(self, wanted: Mapping[str, float]) -> Limits:
-        """These limits with some set, by who runs the deployment. Raises InputError for an unknown name."""
-        typed: dict[str, Any] = {name: type(self._value(name))(value) for name, value in wanted.items()}
+        """These limits with some set, by who runs the deployment.
+
+        Raises InputError for an unknown name (`limits-unknown`) and a value that is none (`limits-value`): negative,
+        not finite, or a fraction where things are counted.
+        """
+        typed: dict[str, Any] = {name: _checked(name, value, self._value(name)) for name, value in wanted.items()}
         return replace(self, **typed)
 
     def digest(self) -> Digest:
@@ -112,3 +119,14 @@ class Limits:
 
 _NAMES = frozenset(field.name for field in fields(Limits))
 _MINIMA = frozenset({"audio_rate_min_hz", "fetch_rate_min_bytes_s"})
+
+
+def _checked(name: str, value: float, current: float) -> int | float:
+    """`value` in the type of `current`. NaN fails the comparison too, as nothing compares with it."""
+    if isinstance(value, bool) or not 0 <= value < EXACT_NUMBERS:
+        raise InputError("limits-value", f"limits.{name}: expected a number from 0 to below 2^53")
+    if isinstance(current, float):
+        return float(value)
+    if value != int(value):
+        raise InputError("limits-value", f"limits.{name}: expected a whole number, got a fraction")
+    return int(value)

@@ -91,6 +91,8 @@ BAD_FOR_THE_PARSER = {
     "a long prompt": (with_question(parts=[{"text": "a" * 65_537}]), "bundle-prompt"),
     "too many tokens": (with_question(max_output_tokens=4_097), "bundle-tokens"),
     "too many tokens for all": (GOOD | {"max_output_tokens": 4_097}, "bundle-tokens"),
+    "a limit that is a fraction": (GOOD | {"limits": {"labels": 1.5}}, "limits-value"),
+    "a limit of hundreds of digits": (GOOD | {"limits": {"labels": 10**350}}, "bundle-type"),
     "too many labels": (with_question(labels={str(i): "a" for i in range(33)}), "bundle-labels"),
     "a long label": (with_question(labels={"a": "\u00e9" * 512}), "bundle-labels"),
     "a schema that is none": (with_question(answer={"json_schema": {"type": "objekt"}}), "bundle-schema"),
@@ -137,6 +139,8 @@ BAD_TEXTS = {
     "a bare value": ("hello", "bundle-type", 1),
     "sixty-four levels": ("version: 1\nid: " + "[" * 63 + "]" * 63, "bundle-questions", 1),
     "nothing": ("", "bundle-type", 1),
+    "a limit no double holds": ("version: 1\nid: a\nlimits:\n  total_s: 1e400\n", "bundle-number", 4),
+    "a temperature no double holds": ("version: 1\ntemperature: -1e400\n", "bundle-number", 2),
 }
 
 
@@ -156,6 +160,7 @@ BAD_JSON = {
     "an escaped NUL": ('{"version": 1,\n"id": "\\u0000"}', "bundle-nul", 2),
     "a hundred thousand brackets": ("\n" + "[" * 100_000, "bundle-depth", 2),
     "sixty-five levels": ('{"version": 1,\n"id": ' + "[" * 64 + "]" * 64 + "}", "bundle-depth", 2),
+    "a limit no double holds": ('{"version": 1,\n"limits": {"total_s":\n1e400}}', "bundle-number", 3),
     "thousands of digits": ('{"version": ' + "9" * 5_000 + "}", "bundle-syntax", 1),
 }
 

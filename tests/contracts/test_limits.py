@@ -38,10 +38,19 @@ def test_a_bundle_may_narrow_and_never_widen(name: str) -> None:
         Limits().narrowed({name: wider})
 
 
-def test_a_limit_below_nothing_is_refused() -> None:
-    """Narrower than zero has no meaning."""
-    with pytest.raises(InputError, match="limits-only-narrow"):
-        Limits().narrowed({"labels": -1})
+@pytest.mark.parametrize("change", ["changed", "narrowed"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("labels", -1), ("labels", 1.5), ("labels", True), ("labels", 2**53), ("labels", 10**400),
+        *((name, value) for name in ("labels", "total_s", "audio_rate_min_hz")
+          for value in (float("nan"), float("inf"), float("-inf"), -0.5)),
+    ],
+)  # fmt: skip
+def test_what_is_no_bound_is_refused(change: str, name: str, value: float) -> None:
+    """NaN above all: it is neither wider nor narrower than anything."""
+    with pytest.raises(InputError, match="limits-value"):
+        getattr(Limits(), change)({name: value})
 
 
 def test_a_deployment_may_set_any() -> None:
