@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout, nothing else.")]
+from contracts.printable import escaped_json, printable
 
-_ESCAPED = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout, nothing else.")]
 
 
 def print_json(value: Any) -> None:
@@ -25,9 +25,9 @@ def print_json(value: Any) -> None:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """`value` as JSON in UTF-8, with escapes for the control characters that JSON itself lets through (DEL, C1)."""
+    """`value` as JSON in UTF-8, with escapes for what JSON lets through and a terminal would obey."""
     separators = (",", ":") if indent is None else None
-    return json.dumps(value, ensure_ascii=False, separators=separators, indent=indent).translate(_ESCAPED)
+    return escaped_json(json.dumps(value, ensure_ascii=False, separators=separators, indent=indent))
 
 
 def say(message: str) -> None:
@@ -35,11 +35,6 @@ def say(message: str) -> None:
     for line in message.split("\n"):
         sys.stderr.write(f"{printable(line)}\n")
     sys.stderr.flush()
-
-
-def printable(text: str) -> str:
-    """`text` without control characters: evidence may not steer a terminal (ECMA-48 escapes, line moves)."""
-    return "".join(c if c.isprintable() else " " if c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:

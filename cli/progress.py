@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cli.output import printable, say
+from cli.output import say
+from contracts.printable import printable
 from contracts.result import QuestionResult
 from pipeline.running import Run
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.exit_codes import SOME_FAILED
 from cli.output import Json, print_json, print_table, say
 from contracts.errors import InputError
+from contracts.printable import printable
 
 if TYPE_CHECKING:
     from contracts.digest import Digest
@@ -71,19 +72,19 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Recompute everything receipts say from the store's bytes. Exit 1 if any is not valid, 2 if there is none."""
-    from storage.verify import VerdictName, verify_receipt
+    from storage.verify import Verdict, VerdictName, verify_receipt
+    from storage.verify_rows import missing_receipts, row_findings
 
     storage, tenant = _storage()
     counts = dict.fromkeys((name.value for name in VerdictName), 0)
     for identity, data in _chosen(storage, tenant, references or [], everything):
         verdict = verify_receipt(identity, data, storage.blobs)
+        verdict = Verdict(identity, verdict.findings + row_findings(storage.ledger, identity))
         counts[verdict.verdict.value] += 1
-        if as_json:
-            print_json(verdict.to_json())
-        elif verdict.findings:
-            typer.echo(f"{identity} {verdict.verdict.value}")
-            for finding in verdict.findings:
-                typer.echo(f"  {finding.rule}: {finding.reason} {finding.digest or ''}".rstrip())
+        _tell(verdict.to_json(), as_json)
+    for finding in missing_receipts(storage.ledger, tenant) if everything else ():
+        counts["invalid"] += 1
+        _tell({"receipt": None, "verdict": "invalid", "findings": [finding.to_json()]}, as_json)
     if not sum(counts.values()):
         raise InputError("nothing-to-verify", "no receipt to verify in this store")
     if not as_json:
@@ -92,6 +93,15 @@ def verify(
         say(", ".join(f"{count} {name}" for name, count in counts.items() if count))
     if counts["invalid"] or counts["unverifiable"]:
         raise typer.Exit(SOME_FAILED)
+
+
+def _tell(verdict: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(verdict)
+    elif verdict["findings"]:
+        typer.echo(f"{verdict['receipt'] or 'no receipt'} {verdict['verdict']}")
+        for finding in verdict["findings"]:
+            typer.echo(printable(f"  {finding['rule']}: {finding['reason']} {finding['digest'] or ''}".rstrip()))
 
 
 def _chosen(storage: Storage, tenant: str, references: list[str], everything: bool) -> Iterator[tuple[Digest, bytes]]:

@@ -11,6 +11,7 @@ import typer
 
 from cli.output import Json, json_text, print_json
 from contracts.errors import InputError
+from contracts.printable import printable
 from contracts.result import QuestionResult
 
 
@@ -67,7 +68,7 @@ def _print_csv(rows: list[QuestionResult]) -> None:
     for row in rows:
         document = row.to_json()
         document["labels"] = json_text(document["labels"])
-        writer.writerow(["" if document[name] is None else inert(str(document[name])) for name in _COLUMNS])
+        writer.writerow(["" if document[name] is None else inert(printable(str(document[name]))) for name in _COLUMNS])
 
 
 def inert(cell: str) -> str:

@@ -10,7 +10,8 @@ import typer
 
 from cli.arguments import regular_files
 from cli.exit_codes import SOME_FAILED
-from cli.output import Json, print_json, print_table, printable
+from cli.output import Json, print_json, print_table
+from contracts.printable import printable
 
 app = typer.Typer(help="Check recorded answer streams against the stream contract.", no_args_is_help=True)
 

@@ -19,7 +19,7 @@ _END = r"$(?!\n)"  # `$` alone would accept a line feed after the end in Python,
 
 Name = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,127}}{_END}")]
 ReleaseName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9._-]{{0,63}}{_END}")]
-TenantName = Annotated[str, Meta(pattern=rf"^[a-z0-9-]{{1,32}}{_END}")]
+TenantName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,31}}{_END}")]
 PolicyName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,63}}{_END}")]
 Sha256 = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{64}}{_END}")]
 Timestamp = Annotated[  # RFC 3339 section 5.6; whether the date exists is checked afterwards

@@ -43,9 +43,9 @@ class Usage:
 
 
 class Delta(msgspec.Struct, gc=False):
-    """What a chunk adds. `content` and `reasoning_content` are null where a token adds no text."""
+    """What a chunk adds. `content` is always there, null where a token adds no text: a chunk without it lost some."""
 
-    content: str | None = None
+    content: str | None
     role: str | None = None
     tool_calls: Any = None
     function_call: Any = None

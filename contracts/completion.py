@@ -206,6 +206,10 @@ class CompletionStream:
         decoder = self._decoder
         if self._state is State.DONE and (decoder.inside_event or decoder.undispatched > self._undispatched_at_done):
             self._move(Signal.CHUNK)
+        elif self._state is State.DONE and decoder.unknown:
+            self._move(Signal.VIOLATION, "foreign-field", f"{decoder.unknown} lines are of no field of event streams")
+        elif self._state is State.DONE and decoder.undispatched:
+            self._move(Signal.VIOLATION, "event-without-data", f"{decoder.undispatched} lines made events without data")
         elif self._state is State.WAITING and decoder.wire_bytes == 0:
             self._move(Signal.EOF, "empty-stream", self._with_defect("the stream was empty", after_text=False))
         elif self._state is State.WAITING and decoder.is_foreign:

@@ -102,9 +102,10 @@ class BlobMissing(StorageError):
 
 
 class ChildFailed(EvidenceError):
-    """A confined child died or broke its protocol; the item it held is refused."""
+    """A confined child died or broke its protocol. That is no verdict on what it held: others may have been in it."""
 
     retryable = True
+    outcome = Outcome.UNAVAILABLE
 
 
 class NeedMissing(EvidenceError):

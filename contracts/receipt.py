@@ -60,7 +60,8 @@ class PartRecord(_Document, frozen=True, kw_only=True):
     """One part of the question, in the bundle's order.
 
     A medium has what is known of it: the artifact as the worker sees it, `original` if that is a derivative of other
-    bytes, its locator with its digest, the records of its acquisition and inspection. A text has its text.
+    bytes, its locator with its digest, the records of its acquisition and inspection, and what the bundle noted of
+    its origin (`provenance`: caption, collected_at, collector). A text has its text.
     """
 
     index: Count
@@ -71,6 +72,7 @@ class PartRecord(_Document, frozen=True, kw_only=True):
     locator_digest: DigestText | None = None
     acquisition: dict[str, Any] | None = None
     inspection: dict[str, Any] | None = None
+    provenance: dict[str, str] | None = None
     text: str | None = None
 
 
@@ -140,7 +142,11 @@ class LeaseRecord(_Document, frozen=True, kw_only=True):
 
 
 class Receipt(_Document, frozen=True, kw_only=True):
-    """One attempt. What never came to be is null."""
+    """One attempt. What never came to be is null.
+
+    `reused` names the receipt whose request and stream answer this attempt too: the same question had been put to the
+    same identity, so nothing was submitted.
+    """
 
     receipt_version: Literal["receipt.v0"] = "receipt.v0"
     product_version: str
@@ -158,6 +164,7 @@ class Receipt(_Document, frozen=True, kw_only=True):
     request: RequestRecord | None
     stream: StreamRecord | None
     answer: AnswerRecord | None
+    reused: DigestText | None = None
     engine: EngineRecord
     limits: LimitsRecord
     policy: PolicyRecord | None
@@ -229,6 +236,7 @@ def schema_document() -> bytes:
 def _contradictions(receipt: Receipt) -> tuple[tuple[str, bool], ...]:
     parts, outcome = receipt.parts, receipt.outcome
     whole = (receipt.question, receipt.request, receipt.stream, receipt.answer)
+    has_media = any(part.kind != "text" for part in parts)
     return (
         ("part-order", [part.index for part in parts] != list(range(len(parts)))),
         ("part-kind", any((part.kind == "text") != (part.text is not None) for part in parts)),
@@ -239,8 +247,9 @@ def _contradictions(receipt: Receipt) -> tuple[tuple[str, bool], ...]:
         ("submitted", outcome in NEVER_SUBMITTED and any((receipt.request, receipt.stream, receipt.answer))),
         ("unsubmitted", receipt.stream is not None and receipt.request is None),
         ("unanswered", outcome in ENGINE_ANSWERED and any(each is None for each in whole)),
+        ("reused", receipt.reused is not None and outcome not in ENGINE_ANSWERED),
         ("media", outcome in ENGINE_ANSWERED and any(not _known(part) for part in parts)),
-        ("leases", outcome in ENGINE_ANSWERED and not receipt.leases and any(part.kind != "text" for part in parts)),
+        ("leases", outcome in ENGINE_ANSWERED and has_media and not (receipt.leases or receipt.reused)),
     )
 
 

@@ -95,6 +95,7 @@ class QuestionResult:
             seconds=seconds,
             labels=dict(labels),
             engine=_engine(receipt),
+            from_ledger=receipt.reused is not None,
         )
 
     @classmethod

@@ -1,7 +1,7 @@
 """What a worker's response head must be before a byte of its stream is looked at. Pure.
 
 The checks, in order: 1. number of headers, 2. their bytes, 3. one content type, `text/event-stream`, 4. no content
-coding, 5. the request id, where the profile says that the engine echoes it.
+coding, 5. one framing, 6. the request id, where the profile says that the engine echoes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def names_of(headers: httpx.Headers, name: str) -> list[str]:
 
 def check_headers(headers: httpx.Headers, profile: Profile, limits: Limits, request_id: str) -> None:
     """Raise StreamViolation for a head that cannot begin an answer stream: `response-headers`,
-    `response-header-bytes`, `content-type`, `content-encoding`, `request-id-echo`."""
+    `response-header-bytes`, `content-type`, `content-encoding`, `framing-ambiguous`, `request-id-echo`."""
     raw = headers.raw
     if len(raw) > limits.response_headers:
         raise StreamViolation("response-headers", f"expected at most {limits.response_headers}, got {len(raw)}")
@@ -41,6 +41,8 @@ def check_headers(headers: httpx.Headers, profile: Profile, limits: Limits, requ
         raise StreamViolation("content-type", f"expected one text/event-stream, got {got}")
     if names_of(headers, "content-encoding") not in ([], ["identity"]):
         raise StreamViolation("content-encoding", "expected none, which is what was asked for")
+    if names_of(headers, "content-length") and names_of(headers, "transfer-encoding"):
+        raise StreamViolation("framing-ambiguous", "a length and a transfer coding: two ends of one body")
     if profile.request_id_echo:
         echoed = names_of(headers, "x-request-id")
         if echoed != [request_id]:

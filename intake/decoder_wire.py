@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from contracts.errors import ChildFailed
 
@@ -74,11 +74,16 @@ def _flat(value: object) -> dict[str, Any]:
 def _fact(value: object) -> int | str | list[int]:
     if isinstance(value, str):
         return _text(value, _TEXT_CHARS)
-    if type(value) is int and abs(value) < 1 << 53:
-        return value
-    if isinstance(value, list) and len(value) <= _POSITIONS_MAX and all(type(item) is int for item in value):
+    if _is_exact(value):
+        return cast("int", value)
+    if isinstance(value, list) and len(value) <= _POSITIONS_MAX and all(_is_exact(item) for item in value):
         return value
     raise ChildFailed("decoder-protocol", f"expected a fact that is a whole number or text, got {type(value).__name__}")
+
+
+def _is_exact(value: object) -> bool:
+    """Whether JSON readers everywhere read the same whole number (RFC 8785 and its I-JSON, RFC 7493 §2.2)."""
+    return type(value) is int and abs(value) < 1 << 53
 
 
 def _text(value: object, longest: int) -> str:

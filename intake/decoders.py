@@ -12,6 +12,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import metadata
 from types import TracebackType
 from typing import Self
 
@@ -24,6 +25,9 @@ from contracts.signatures import signature_of
 from intake.decoder_wire import Reply, parse_reply
 from intake.decoder_worker import DecoderWorker
 from intake.sealed import Sealed, seal
+
+DECODERS = {name: metadata.version(name) for name in ("pillow", "soundfile", "av", "pylibmagic")}
+"""The libraries that judge, by version: another version may judge the same bytes differently."""
 
 _SEALED_AHEAD = 2  # items hashed and waiting for a worker: enough to never starve one, and memory stays bounded
 _SUCCESSOR_SHARE = 3 / 4  # of a worker's items: then its successor starts, so that nobody waits for it

@@ -106,7 +106,8 @@ class Fetcher:
         )
 
     async def _measure(self, session: _Session, done: Done, max_bytes: int, into: int) -> Digest:
-        hasher = await asyncio.to_thread(_hash_file, into, max_bytes)
+        own = os.dup(into)  # the caller may close its own while a thread still reads
+        hasher = await asyncio.to_thread(_hash_and_close, own, max_bytes)
         if (hasher.size_bytes, str(hasher.digest())) != (done.size_bytes, done.digest):
             reason = f"said {done.size_bytes} bytes with {done.digest}, the file has {hasher.size_bytes} bytes"
             session.fail(ChildFailed("fetcher-digest", reason))
@@ -251,6 +252,13 @@ def _read(packet: bytes, descriptors: list[int]) -> Ready | Done | Failed:
     if descriptors:
         raise ChildFailed("fetcher-protocol", "the fetcher sent a descriptor")
     return read_report(packet)
+
+
+def _hash_and_close(descriptor: int, max_bytes: int) -> Hasher:
+    try:
+        return _hash_file(descriptor, max_bytes)
+    finally:
+        os.close(descriptor)
 
 
 def _hash_file(descriptor: int, max_bytes: int) -> Hasher:

@@ -7,6 +7,7 @@ decode.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +16,20 @@ from typing import BinaryIO
 from contracts.artifact import Artifact, Modality
 from contracts.bundle import MediaSource
 from contracts.digest import Digest, canonical_digest
-from contracts.errors import IntegrityError, MediaRejected
+from contracts.errors import BlobMissing, ChildFailed, IntegrityError, MediaRejected
 from contracts.limits import Limits
 from contracts.locator import Derived, Locator
 from contracts.question import MediaPart
 from contracts.records import AcquisitionRecord, Inspection
+from contracts.version import VERSION
+from intake.decoders import DECODERS
 from intake.local_files import acquire_local
 from intake.quarantine import open_quarantine
 from pipeline.steps import in_thread
 from pipeline.workshop import Workshop
 from storage.inspections import CachedInspection, InspectionKey
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +65,28 @@ class ByteBudget:
 async def acquire_part(
     shop: Workshop, source: MediaSource, *, folder: Path, quarantine: Path, budget: ByteBudget
 ) -> AcquiredPart:
-    """Acquire one part; a file's path is beneath `folder`.
+    """Acquire one part; a file's path is beneath `folder`. Where a child died, its successor tries once more.
 
-    Raises PolicyDenied, FetchError, IntegrityError or MediaRejected, by the rule that stopped it.
+    Raises PolicyDenied, FetchError, IntegrityError, MediaRejected or ChildFailed, by the rule that stopped it.
     """
+    try:
+        return await _try_part(shop, source, folder, quarantine, budget)
+    except ChildFailed as error:
+        _log.warning("a part is tried again: %s", error)
+        return await _try_part(shop, source, folder, quarantine, budget)
+
+
+async def _try_part(
+    shop: Workshop, source: MediaSource, folder: Path, quarantine: Path, budget: ByteBudget
+) -> AcquiredPart:
     with open_quarantine(quarantine) as file:
         record = await _acquire(shop, source, folder, budget.allowance(source.modality), file)
         if source.sha256 is not None and source.sha256 != record.digest:
             raise IntegrityError(
                 "sha256-mismatch", f"the bundle expects {source.sha256}, the bytes are {record.digest}"
             )
-        budget.spend(record.size_bytes)
         found = await _inspect_and_store(shop, source.modality, record.digest, file)
+        budget.spend(record.size_bytes)
     locator: Locator = source.source
     if found.derivative is not None and found.transformation is not None:
         locator = Derived(record.digest, found.transformation)
@@ -89,10 +104,9 @@ async def _acquire(
 
 async def _inspect_and_store(shop: Workshop, modality: Modality, digest: Digest, file: BinaryIO) -> CachedInspection:
     derive = shop.derivation(modality)
-    key = InspectionKey(
-        digest, modality, str(canonical_digest(derive.to_json())) if derive else "", shop.limits.digest()
-    )
-    known = await in_thread(_find, shop, key)
+    recipe = {"decoders": DECODERS, "product": VERSION, "derive": derive.to_json() if derive else None}
+    key = InspectionKey(digest, modality, str(canonical_digest(recipe)), shop.limits.digest())
+    known = await in_thread(_known, shop, key, file)
     if known is not None:
         return known
     inspection = await shop.decoders.inspect(file.fileno(), modality=modality, derive=derive)
@@ -101,13 +115,29 @@ async def _inspect_and_store(shop: Workshop, modality: Modality, digest: Digest,
     return await in_thread(_store, shop, key, inspection, file)
 
 
-def _find(shop: Workshop, key: InspectionKey) -> CachedInspection | None:
-    """What was found in these bytes before, if all of it is still in the store."""
+def _known(shop: Workshop, key: InspectionKey, file: BinaryIO) -> CachedInspection | None:
+    """What was found in these bytes before, if what was made of them is still whole.
+
+    The bytes at hand are put all the same: that heals an original that was lost or damaged in the store.
+    """
     known = shop.storage.inspections.find(key)
-    if known is None:
+    if known is None or not _is_whole(shop, known.derivative):
         return None
-    kept = (known.artifact,) if known.derivative is None else (known.artifact, known.derivative)
-    return known if all(shop.storage.blobs.exists(artifact.digest) for artifact in kept) else None
+    file.seek(0)
+    shop.storage.blobs.put(file, expected=key.digest)
+    return known
+
+
+def _is_whole(shop: Workshop, artifact: Artifact | None) -> bool:
+    if artifact is None:
+        return True
+    try:
+        with shop.storage.blobs.open(artifact.digest, artifact.size_bytes) as reader:
+            for _ in reader:
+                pass
+    except (BlobMissing, IntegrityError):
+        return False
+    return True
 
 
 def _store(shop: Workshop, key: InspectionKey, inspection: Inspection, file: BinaryIO) -> CachedInspection:

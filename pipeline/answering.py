@@ -14,7 +14,8 @@ from pathlib import Path
 
 from contracts.answer import check_answer, check_schema
 from contracts.bundle import BundleQuestion
-from contracts.errors import ContractRefused, EvidenceError, WorkerUnavailable
+from contracts.errors import ContractRefused, EvidenceError, StorageError, WorkerUnavailable
+from contracts.ordering import ordering_form
 from contracts.outcome import Outcome
 from contracts.question import Part, Question, TextPart
 from contracts.receipt import receipt_id
@@ -22,7 +23,8 @@ from contracts.request import ChatRequest, build_request
 from contracts.result import QuestionResult
 from pipeline.acquiring import ByteBudget, acquire_part
 from pipeline.holding import staged, while_renewing
-from pipeline.notes import ABANDONED, Notes, RunFacts
+from pipeline.notes import Notes, RunFacts
+from pipeline.reusing import find_answer
 from pipeline.steps import in_thread, to_the_end
 
 _log = logging.getLogger(__name__)
@@ -43,9 +45,7 @@ class Answerer:
         """Bring one question to its one outcome."""
         notes = Notes(self._facts, asked, time.time())
         try:
-            reused = await self._go(notes)
-            if reused is not None:
-                return reused
+            await self._go(notes)
         except asyncio.CancelledError:
             notes.ended(Outcome.CANCELED, "canceled", "the run was canceled while this question was in work")
             await to_the_end(self._record(notes))
@@ -53,19 +53,25 @@ class Answerer:
         except EvidenceError as error:
             notes.failed(error)
         except Exception as error:
-            _log.exception("question %s of %s: a fault of ours", asked.id, self._facts.run)
-            notes.ended(Outcome.UNAVAILABLE, "internal-fault", f"{type(error).__name__}; the log has the trace")
+            self._fault(notes, error)
         return await to_the_end(self._record(notes))
 
-    async def _go(self, notes: Notes) -> QuestionResult | None:
-        """The numbered way of DESIGN §3. Returns a result only where the ledger had it."""
+    def _fault(self, notes: Notes, error: Exception) -> None:
+        _log.exception("question %s of %s: a fault of ours", notes.asked.id, self._facts.run)
+        notes.ended(Outcome.UNAVAILABLE, "internal-fault", f"{type(error).__name__}; the log has the trace")
+
+    async def _go(self, notes: Notes) -> None:
+        """The way of one question, to the end that its notes then have."""
         self._check_asked(notes.asked)
         question = notes.question = await self._acquire(notes)
         self._shop.release.admit(question)
         request = self._request(question)
-        reused = None if self._again else await in_thread(self._from_ledger, notes, request)
-        if reused is not None:
-            return reused
+        notes.reused = None if self._again else await in_thread(find_answer, self._shop, request)
+        if notes.reused is not None:
+            earlier = notes.reused.receipt
+            notes.request = request
+            notes.ended(earlier.outcome, earlier.rule, earlier.reason)
+            return
         await in_thread(self._open, notes, request)
         async with staged(
             self._shop.storage.staging,
@@ -76,13 +82,18 @@ class Answerer:
         ) as hold:
             notes.leases = hold.leases
             await while_renewing(hold, self._submit(notes, request))
-        return None
 
     def _check_asked(self, asked: BundleQuestion) -> None:
         """What can be refused before a byte is fetched."""
-        release = self._shop.release.name
-        if asked.release not in (None, release):
-            raise ContractRefused("release", f"the question is for {asked.release}, this run serves {release}")
+        release = self._shop.release
+        if asked.release not in (None, release.name):
+            raise ContractRefused("release", f"the question is for {asked.release}, this run serves {release.name}")
+        for part in asked.media:
+            if part.modality not in release.modalities:
+                accepted = ", ".join(modality.value for modality in release.modalities)
+                raise ContractRefused("modality", f"{release.name} accepts {accepted}, not {part.modality.value}")
+        kinds = tuple("text" if isinstance(part, TextPart) else part.modality.value for part in asked.parts)
+        ordering_form(kinds, release.engine_profile(), asked.ordering)
         if asked.answer_schema is not None:
             check_schema(asked.answer_schema, self._shop.limits)
 
@@ -117,18 +128,6 @@ class Answerer:
             limits=self._shop.limits,
         )
 
-    def _from_ledger(self, notes: Notes, request: ChatRequest) -> QuestionResult | None:
-        """The answer that this identity already gave to this question, as a result of this run."""
-        storage, tenant = self._shop.storage, self._shop.settings.tenant
-        found = storage.receipts.find_answer(tenant, request.question_digest, self._shop.release.identity())
-        if found is None:
-            return None
-        seconds = round(time.time() - notes.started_at, 3)
-        labels = dict(notes.asked.labels)
-        result = replace(found, id=notes.asked.id, labels=labels, seconds=seconds, from_ledger=True)
-        storage.runs.record(self._facts.run, result)
-        return result
-
     def _open(self, notes: Notes, request: ChatRequest) -> None:
         """The request's bytes and the attempt are durable before anything is sent."""
         self._shop.storage.blobs.put_bytes(request.body, expected=request.digest)
@@ -137,7 +136,7 @@ class Answerer:
 
     def _open_attempt(self, notes: Notes) -> None:
         now = time.time()
-        self._shop.storage.receipts.open_attempt(notes.receipt(now), now)
+        self._shop.storage.receipts.open_attempt(notes.draft(now), now)
         notes.is_open = True
 
     async def _submit(self, notes: Notes, request: ChatRequest) -> None:
@@ -148,32 +147,44 @@ class Answerer:
             except WorkerUnavailable:
                 notes.sent = False
                 raise
+        notes.submission = got
         if notes.asked.answer_schema is not None:
             checked = check_answer(got, notes.asked.answer_schema, self._shop.limits)
-            got = replace(checked.completion, structured=checked.structured)
-        notes.submission = got
+            notes.submission = got = replace(checked.completion, structured=checked.structured)
         notes.ended(got.outcome, got.rule, got.reason)
 
     async def _record(self, notes: Notes) -> QuestionResult:
-        """One transaction: the attempt's end, its receipt and the question's result."""
-        return await in_thread(self._write, notes)
+        """One transaction: the attempt's end, its receipt and the question's result.
+
+        A question whose notes cannot be written (a fault of ours, or of a child that lied within its bounds) still
+        gets a receipt that says so. Raises StorageError where the disk or the ledger fails.
+        """
+        try:
+            return await in_thread(self._write, notes)
+        except StorageError:
+            raise
+        except Exception as error:
+            notes.bare()
+            self._fault(notes, error)
+            return await in_thread(self._write, notes)
 
     def _write(self, notes: Notes) -> QuestionResult:
-        storage, got = self._shop.storage, notes.submission
+        storage, got, reused = self._shop.storage, notes.submission, notes.reused
         if not notes.is_open:
-            ended = (notes.outcome, notes.rule, notes.reason)
-            notes.ended(*ABANDONED)
             self._open_attempt(notes)
-            notes.ended(*ended)
+        text, structured = None, None
         if got is not None:
             storage.blobs.put_bytes(got.stream, expected=got.stream_digest)
+            text, structured = got.text if got.text is not None else got.partial_text, got.structured
+        elif reused is not None:
+            text, structured = reused.text, reused.structured
         now = time.time()
         receipt = notes.receipt(now)
         result = QuestionResult.of_receipt(
             receipt,
             receipt_id(receipt.to_bytes()),
-            text=None if got is None else (got.text or got.partial_text),
-            structured=None if got is None else got.structured,
+            text=text,
+            structured=structured,
             seconds=round(now - notes.started_at, 3),
             labels=notes.asked.labels,
         )

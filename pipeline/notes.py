@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from contracts.artifact import Modality
-from contracts.bundle import BundleQuestion
+from contracts.bundle import BundleQuestion, MediaSource
 from contracts.digest import Digest, canonical_digest
 from contracts.errors import EvidenceError
 from contracts.lease import Lease
@@ -39,6 +39,7 @@ from contracts.request import ChatRequest, question_document
 from contracts.version import VERSION
 from inference.client import Submission
 from pipeline.acquiring import AcquiredPart
+from pipeline.reusing import FoundAnswer
 from pipeline.workshop import Workshop
 
 _KINDS: dict[Modality, Literal["image", "audio", "video"]] = {
@@ -74,6 +75,7 @@ class Notes:
     acquired: dict[int, AcquiredPart] = field(default_factory=dict)
     question: Question | None = None
     request: ChatRequest | None = None
+    reused: FoundAnswer | None = None
     sent: bool = False
     submission: Submission | None = None
     leases: tuple[Lease, ...] = ()
@@ -86,14 +88,30 @@ class Notes:
         """The attempt's one outcome."""
         self.outcome, self.rule, self.reason = outcome, rule, reason
 
+    def bare(self) -> None:
+        """Forget what was found on the way: for the receipt that says that these notes could not be written."""
+        self.acquired, self.question, self.request, self.submission, self.reused = {}, None, None, None, None
+
     def failed(self, error: EvidenceError) -> None:
         """The outcome that `error` means."""
         self.ended(error.outcome, error.rule, error.reason)
+
+    def draft(self, now: float) -> Receipt:
+        """The receipt that is true if the process dies now."""
+        reused, ended = self.reused, (self.outcome, self.rule, self.reason)
+        self.reused = None
+        self.ended(*ABANDONED)
+        try:
+            return self.receipt(now)
+        finally:
+            self.reused = reused
+            self.ended(*ended)
 
     def receipt(self, now: float) -> Receipt:
         """The receipt of what is noted, finished at `now` (epoch seconds)."""
         facts, shop = self.facts, self.facts.shop
         asked, policy, request = self.question, shop.policy, self.request
+        earlier = None if self.reused is None else self.reused.receipt
         return Receipt(
             product_version=VERSION,
             run=facts.run,
@@ -107,9 +125,10 @@ class Notes:
             parts=tuple(self._part(index) for index in range(len(self.asked.parts))),
             question=question_document(asked, request.ordering_form) if asked and request else None,
             question_digest=str(request.question_digest) if request else None,
-            request=self._request(),
-            stream=self._stream(),
-            answer=self._answer(),
+            request=earlier.request if earlier else self._request(),
+            stream=earlier.stream if earlier else self._stream(),
+            answer=earlier.answer if earlier else self._answer(),
+            reused=str(self.reused.id) if self.reused else None,
             engine=_engine(shop),
             limits=LimitsRecord(digest=str(shop.limits.digest()), values=asdict(shop.limits)),
             policy=PolicyRecord(name=policy.name, digest=str(policy.digest())),
@@ -127,7 +146,11 @@ class Notes:
         if acquired is None:
             locator = part.source
             return PartRecord(
-                index=index, kind=kind, locator=locator.to_json(), locator_digest=str(locator_digest(locator))
+                index=index,
+                kind=kind,
+                locator=locator.to_json(),
+                locator_digest=str(locator_digest(locator)),
+                provenance=_provenance(part),
             )
         seen = acquired.part
         return PartRecord(
@@ -144,6 +167,7 @@ class Notes:
             locator_digest=str(locator_digest(seen.locator)),
             acquisition=exact(acquired.record.to_json()),
             inspection=exact(acquired.inspection.findings),
+            provenance=_provenance(part),
         )
 
     def _request(self) -> RequestRecord | None:
@@ -179,6 +203,12 @@ class Notes:
         """The isolation that was in force around every part's decoder."""
         layers = [acquired.inspection.layers for acquired in self.acquired.values()]
         return tuple(name for name in layers[0] if all(name in other for other in layers)) if layers else ()
+
+
+def _provenance(source: MediaSource) -> dict[str, str] | None:
+    """What the bundle noted of where the medium comes from, never interpreted."""
+    noted = {"caption": source.caption, "collected_at": source.collected_at, "collector": source.collector}
+    return {name: value for name, value in noted.items() if value is not None} or None
 
 
 def _engine(shop: Workshop) -> EngineRecord:

@@ -15,6 +15,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from contracts.errors import StorageError
+from contracts.printable import printable
 from contracts.result import QuestionResult
 
 _FOLDER = Path(__file__).parent
@@ -66,6 +67,7 @@ def _source(locator: Mapping[str, Any]) -> str:
 
 def _environment() -> Environment:
     return Environment(
+        finalize=lambda value: printable(value) if type(value) is str else value,
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
         undefined=StrictUndefined,

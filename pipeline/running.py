@@ -16,9 +16,8 @@ from pathlib import Path
 
 from contracts.bundle import Bundle, apply_assertions, parse_bundle
 from contracts.digest import Digest
-from contracts.errors import EvidenceError, InputError
+from contracts.errors import InputError, StorageError
 from contracts.limits import Limits
-from contracts.outcome import Outcome
 from contracts.question import TextPart
 from contracts.result import QuestionResult, ResultEngine
 from pipeline.answering import Answerer
@@ -27,6 +26,7 @@ from pipeline.report import write_report
 from pipeline.steps import in_thread, to_the_end
 from pipeline.workshop import Workshop, open_workshop
 from settings.values import Settings
+from storage.ending import finish_run
 from storage.runs import RunStart
 
 OnResult = Callable[[QuestionResult], None]
@@ -113,7 +113,7 @@ class Run:
             async with asyncio.TaskGroup() as group:
                 for _ in range(settings.lookahead_questions + settings.worker_slots):
                     group.create_task(work())
-        except* EvidenceError as failed:  # the ledger or the disk: the same for all of them
+        except* StorageError as failed:  # the ledger or the disk: the same for all of them
             raise failed.exceptions[0] from None
         return counts
 
@@ -153,16 +153,13 @@ class Run:
         await asyncio.gather(*self._answering, return_exceptions=True)
 
     def close(self) -> None:
-        """Say of every question that was not tried that it was canceled, and end the run."""
-        runs, told = self._shop.storage.runs, {result.id for result in self.results()}
-        reason = "the run was canceled before this question was tried"
-        for question in (each for each in self.questions if each.id not in told):
-            labels = question.labels
-            untried = QuestionResult.untried(question.id, Outcome.CANCELED, "canceled", reason, labels, self._engine)
-            runs.record(self.id, untried)
+        """Close what is open, say of every question that was not tried that it was canceled, and end the run."""
+        storage = self._shop.storage
         with suppress(OSError):
             self._quarantine.rmdir()
-        runs.finish(self.id, time.time())
+        run = storage.runs.get(self.id, tenant=self.settings.tenant)
+        with storage.ledger.write() as tx:
+            finish_run(tx, run, time.time())
 
 
 @asynccontextmanager

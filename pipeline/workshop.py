@@ -6,6 +6,7 @@ This is where the packages that do not see each other are wired.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from settings.values import Settings
 from storage.home import Storage, open_storage
 
 _FRAMES = Derivation()
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
     Raises NeedMissing, StorageError or WorkerUnavailable when something it needs cannot be had.
     """
     policy = settings.network_policy()
+    if policy.is_unsafe:
+        _log.warning("network policy %s is in force: fetches may reach more than the public web", policy.name)
     async with AsyncExitStack() as stack:
         storage = open_storage(settings.home)
         stack.callback(storage.close)

@@ -102,7 +102,7 @@ async def _serving(url: str, route: str | None) -> tuple[list[Gate], str]:
         return f"{found} is loaded"
 
     gates: list[Gate] = []
-    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=GATE_S, verify=False) as client:  # noqa: S501
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=GATE_S) as client:
         checks: list[tuple[str, _Check]] = [
             ("tcp", lambda: _connect(url)),
             ("health", lambda: _health(client)),

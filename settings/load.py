@@ -19,10 +19,10 @@ from settings.closest import closest
 from settings.environment import process_environment
 from settings.policies import named_policy, policy_of_table
 from settings.sources import FILE_VARIABLE, from_environment, from_file
-from settings.values import REPOSITORY, Settings
+from settings.values import DEFAULT_HOME, REPOSITORY, Settings
 
 FILE_NAME = "mosaic.toml"
-_SLUG = re.compile(r"[a-z0-9-]{1,32}")
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _URL = re.compile(r"https?://[^/?#\s]+[^\s]*")
 _LIMIT_TYPES = {name: type(value) for name, value in ((each.name, each.default) for each in fields(Limits))}
@@ -52,6 +52,8 @@ def load(
     for name, text in (overrides or {}).items():
         _take(values, provenance, name, text, "--set", Path.cwd())
     limits = {name.removeprefix("limits."): values.pop(name) for name in list(values) if name.startswith("limits.")}
+    # Resolved once: the worker opens staged files beneath the real root, so requests must name them by it.
+    values["home"] = Path(values.get("home", DEFAULT_HOME)).resolve()
     settings = Settings(**values, limits=Limits().changed(limits), provenance=provenance)
     named_policy(settings.policy, settings.policies)  # a policy that does not exist must not wait for the first fetch
     return settings
@@ -113,7 +115,7 @@ def _number(kind: type, least: int) -> Callable[[Any], Any]:
 _WORKER_URL = _matching(_URL, "an http or https URL")
 _READERS: dict[str, Callable[[Any], Any]] = {
     "home": _path,
-    "tenant": _matching(_SLUG, "1 to 32 of a-z, 0-9 and -"),
+    "tenant": _matching(_SLUG, "1 to 32 of a-z, 0-9 and -, not beginning with -"),
     "policy": _matching(_NAME, "a policy's name"),
     "release": _matching(_NAME, "a release's name"),
     "worker_url": _WORKER_URL,

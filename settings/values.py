@@ -12,6 +12,7 @@ from contracts.network_policy import NetworkPolicy
 from settings.policies import named_policy
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+DEFAULT_HOME = REPOSITORY / ".mosaic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Settings:
     """What this deployment runs with. `provenance` says of each dotted name where its value came from: `default`,
     a file's path, an environment variable's name, or `--set`."""
 
-    home: Path = REPOSITORY / ".mosaic"  # everything that is kept, below
+    home: Path = DEFAULT_HOME  # everything that is kept, below
     tenant: str = "default"  # whose media and receipts these are
     policy: str = "public-web"  # name of the network policy
     release: str = "calibration-0.9.5"  # where a bundle names none

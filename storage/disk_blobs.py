@@ -7,8 +7,11 @@ blob found damaged on such an occasion is replaced by the whole one just written
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +31,20 @@ class _BlobFile(io.FileIO):
     def read(self, limit: int | None = -1, /) -> bytes:
         with disk_errors("read a blob"):
             return super().read(-1 if limit is None else limit) or b""
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open a blob's file. A link, pipe or device in its place could lead elsewhere or never end: IntegrityError."""
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise IntegrityError("not-regular", f"a link stands where {Path(path).name} should be") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise IntegrityError("not-regular", f"something that is no file stands where {Path(path).name} should be")
+    return descriptor
 
 
 class DiskBlobStore:
@@ -66,7 +83,7 @@ class DiskBlobStore:
         """Read a blob. Raises BlobMissing now, IntegrityError at the end of bytes that differ."""
         with disk_errors(f"open {digest}"):
             try:
-                return VerifyingReader(_BlobFile(self._path(digest)), digest, size_bytes)
+                return VerifyingReader(_BlobFile(self._path(digest), opener=_open_regular), digest, size_bytes)
             except FileNotFoundError as error:
                 raise BlobMissing("blob-missing", f"{digest} is not in the store") from error
 

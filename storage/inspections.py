@@ -17,7 +17,7 @@ from storage.schema import inspection as inspections
 
 @dataclass(frozen=True, slots=True)
 class InspectionKey:
-    """What a finding depends on. `derivation` is the digest of the derivation asked for, or "" for none."""
+    """What a finding depends on. `derivation` names what was asked for and who judged."""
 
     digest: Digest
     modality: Modality

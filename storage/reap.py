@@ -6,28 +6,26 @@ may be repeated, so a reap that is itself killed is completed by the next.
 
 from __future__ import annotations
 
+import logging
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-from sqlalchemy import Connection
-
-from contracts.receipt import Receipt, parse_receipt, receipt_id, timestamp
-from contracts.result import QuestionResult
+from contracts.errors import InputError
 from storage.disk_errors import disk_errors
+from storage.ending import abandon_run
 from storage.home import Storage
 from storage.incoming import remove_abandoned
 from storage.process_mark import Liveness, liveness
-from storage.receipts import OpenAttempt, append_receipt, open_attempts
-from storage.runs import Run, RunState, abandon_pending, end_run, labels_of
+from storage.runs import RunState
 
+_log = logging.getLogger(__name__)
 _UNKNOWN_GRACE_S = 3_600  # for quarantine that names no run of this ledger
 
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """How much of each was collected."""
+    """How much of each was collected, and how many dead runs could not be closed (their draft is unreadable)."""
 
     leases_expired: int
     files_unlinked: int
@@ -36,17 +34,25 @@ class Reaped:
     questions_abandoned: int
     quarantine_removed: int
     incoming_removed: int
+    runs_unreadable: int = 0
 
 
 def reap(storage: Storage, now: float) -> Reaped:
     """Collect everything that died. Raises StorageError; what was collected until then stays collected."""
     swept = storage.staging.reconcile(now)
-    attempts = questions = runs = 0
+    attempts = questions = runs = unreadable = 0
     for run in storage.runs.list(state=RunState.RUNNING, limit=2**31):
         if liveness(run.process) is not Liveness.DEAD:
             continue
-        if (abandoned := _abandon(storage, run, now)) is not None:
-            runs, attempts, questions = runs + 1, attempts + abandoned[0], questions + abandoned[1]
+        try:
+            with storage.ledger.write() as tx:
+                ended = abandon_run(tx, run, now)
+        except InputError as error:  # a draft that cannot be read: the others are not to wait for it
+            _log.warning("run %s cannot be closed: %s", run.id, error)
+            unreadable += 1
+            continue
+        if ended is not None:
+            runs, attempts, questions = runs + 1, attempts + ended.attempts, questions + ended.questions
     with disk_errors("list the store"):
         halves = sum(remove_abandoned(folder) for folder in storage.blobs.folders())
     return Reaped(
@@ -57,35 +63,8 @@ def reap(storage: Storage, now: float) -> Reaped:
         questions_abandoned=questions,
         quarantine_removed=_clear_quarantine(storage, now),
         incoming_removed=halves,
+        runs_unreadable=unreadable,
     )
-
-
-def _abandon(storage: Storage, run: Run, now: float) -> tuple[int, int] | None:
-    """Close a dead run in one transaction; returns how many attempts and untried questions it had, None if it is
-    not dead after all."""
-    with storage.ledger.write() as tx:
-        attempts = open_attempts(tx, run.id)
-        if any(liveness(attempt.process) is not Liveness.DEAD for attempt in attempts):
-            return None  # another process works for this run; it will finish it, or die and be found
-        if not end_run(tx, run.id, RunState.ABANDONED, now):
-            return None
-        for attempt in attempts:
-            _close(tx, attempt, now)
-        return len(attempts), abandon_pending(tx, run)
-
-
-def _close(tx: Connection, attempt: OpenAttempt, now: float) -> None:
-    draft = parse_receipt(attempt.draft)
-    receipt: Receipt = msgspec.structs.replace(draft, finished_at=timestamp(now))
-    data = receipt.to_bytes()
-    result = QuestionResult.of_receipt(
-        receipt,
-        receipt_id(data),
-        text=None,
-        seconds=round(max(0.0, now - attempt.started_at), 3),
-        labels=labels_of(tx, attempt.run, attempt.question_id),
-    )
-    append_receipt(tx, receipt, data, result, now)
 
 
 def _clear_quarantine(storage: Storage, now: float) -> int:

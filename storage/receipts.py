@@ -45,6 +45,15 @@ class ReceiptEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundAnswer:
+    """A receipt whose stream was whole, its bytes, and the result that was told then."""
+
+    receipt: Digest
+    data: bytes
+    result: QuestionResult
+
+
+@dataclass(frozen=True, slots=True)
 class OpenAttempt:
     """An attempt that has not ended, with its draft's bytes."""
 
@@ -134,10 +143,13 @@ class Receipts:
         with self._database.read() as tx:
             return [_entry(row) for row in tx.execute(query)]
 
-    def find_answer(self, tenant: str, question_digest: Digest, identity: Digest) -> QuestionResult | None:
-        """The latest result of this tenant's where this identity's stream for the question was whole, or None."""
+    def find_answer(self, tenant: str, question_digest: Digest, identity: Digest) -> FoundAnswer | None:
+        """This tenant's latest answer where this identity's stream for the question was whole, or None.
+
+        As the rows have it: who reuses it verifies it first.
+        """
         query = (
-            select(attempts.c.result)
+            select(receipts.c.id, receipts.c.document, attempts.c.result)
             .join(receipts, receipts.c.attempt_id == attempts.c.id)
             .where(
                 receipts.c.question_digest == str(question_digest),
@@ -149,8 +161,8 @@ class Receipts:
             .limit(1)
         )
         with self._database.read() as tx:
-            document = tx.execute(query).scalar()
-        return None if document is None else read_result(document)
+            row = tx.execute(query).one_or_none()
+        return None if row is None else FoundAnswer(Digest.parse(row.id), row.document, read_result(row.result))
 
 
 def open_attempts(tx: Connection, run_id: str) -> list[OpenAttempt]:

@@ -94,11 +94,6 @@ class Runs:
         with self._database.write() as tx:
             end_run(tx, run_id, RunState.FINISHED, now)
 
-    def record(self, run_id: str, result: QuestionResult) -> None:
-        """Write a result that has no attempt of its own: one from the ledger, or one that was never tried."""
-        with self._database.write() as tx:
-            write_result(tx, run_id, result)
-
     def get(self, run_id: str, *, tenant: str) -> Run:
         """One run of a tenant, by its id or a unique beginning of it. Raises InputError if there is not exactly one."""
         prefix = run_id.translate(_LIKE_ESCAPED) + "%"
@@ -153,13 +148,12 @@ def write_result(tx: Connection, run_id: str, result: QuestionResult) -> str:
     return document
 
 
-def abandon_pending(tx: Connection, run: Run) -> int:
-    """Give every question without a result one that says that its run died; returns how many."""
+def end_pending(tx: Connection, run: Run, outcome: Outcome, rule: str, reason: str) -> int:
+    """Give every question that was not tried a result that says so; returns how many."""
     rows = tx.execute(select(questions).where(questions.c.run_id == run.id, questions.c.state == "pending")).all()
     for row in rows:
-        labels, reason = json.loads(row.labels), "the run's process died before this question was tried"
-        untried = QuestionResult.untried(row.question_id, Outcome.ABANDONED, "run-died", reason, labels, run.engine)
-        write_result(tx, run.id, untried)
+        labels = json.loads(row.labels)
+        write_result(tx, run.id, QuestionResult.untried(row.question_id, outcome, rule, reason, labels, run.engine))
     return len(rows)
 
 

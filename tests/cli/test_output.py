@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.output import json_text, print_table, printable, say
+from cli.output import json_text, print_table, say
 from cli.results import inert
+from contracts.printable import printable
 
 
 @given(st.text())

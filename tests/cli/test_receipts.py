@@ -6,11 +6,14 @@ import csv
 import hashlib
 import io
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.command import Mosaic
+from tests.pipeline.desk import ask, write_bundle
 
 pytestmark = pytest.mark.engine
 
@@ -67,6 +70,38 @@ def test_flipped(analysed: Mosaic) -> None:
         assert f"sha256:{path.name}" in {finding["digest"] for finding in invalid["findings"]}
         _overwrite(path, data)
     assert analysed("receipts", "verify", "--all").code == 0
+
+
+_GUILTY = "SET result = json_set(result, '$.answer', 'GUILTY')"
+_CHANGES = {
+    "the shown result": (f"UPDATE question {_GUILTY} WHERE question_id = 'good'", "row-result"),
+    "the attempt's result": (f"UPDATE attempt {_GUILTY} WHERE question_id = 'good'", "row-result"),
+    "the outcome's column": ("UPDATE receipt SET outcome = 'refused' WHERE question_id = 'good'", "row-column"),
+    "a receipt that is gone": ("DELETE FROM receipt WHERE question_id = 'good'", "receipt-missing"),
+}
+
+
+@pytest.mark.parametrize("change", _CHANGES)
+def test_changed_row(analysed: Mosaic, change: str) -> None:
+    """A row that says otherwise than its receipt, or whose receipt is gone, is found and said."""
+    statement, rule = _CHANGES[change]
+    with closing(sqlite3.connect(analysed.home / "ledger" / "ledger.sqlite")) as ledger, ledger:
+        ledger.execute("PRAGMA foreign_keys=OFF")
+        assert ledger.execute(statement).rowcount > 0
+    verified = analysed("receipts", "verify", "--all", "--json")
+    assert verified.code == 1
+    assert [each["rule"] for row in verified.objects for each in row["findings"]] == [rule]
+
+
+def test_forged_answer_is_not_reused(analysed: Mosaic, tmp_path: Path) -> None:
+    """A row is never believed: where the text is not the one that the receipt names, the engine is asked again."""
+    bundle = write_bundle(tmp_path / "in", ask("good", {"image": "circle.png"}))
+    honest = analysed("run", bundle, "--direct", "--json").object["questions"][0]
+    with closing(sqlite3.connect(analysed.home / "ledger" / "ledger.sqlite")) as ledger, ledger:
+        ledger.execute(f"UPDATE attempt {_GUILTY}")
+    asked = analysed("run", bundle, "--direct", "--json").object["questions"][0]
+    assert (honest["from_ledger"], asked["from_ledger"]) == (True, False)
+    assert asked["answer"] == honest["answer"] != "GUILTY"
 
 
 def test_deleted(analysed: Mosaic) -> None:

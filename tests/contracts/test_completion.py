@@ -21,6 +21,7 @@ WIRE = Path(__file__).parent.parent / "vectors" / "wire"
 OUTCOMES: dict[str, str] = json.loads((WIRE / "OUTCOMES.json").read_bytes())
 VIOLATION, INCOMPLETE, ENGINE = Outcome.PROTOCOL_VIOLATION, Outcome.INCOMPLETE, Outcome.ENGINE_ERROR
 OPEN = chunk("a")
+EMPTY = {"content": None}
 
 
 def usage(**changes: int | None) -> bytes:
@@ -66,7 +67,7 @@ REFUSED = {
     "an id in other digits": (chunk(id="\u0661"), VIOLATION, "id-form"),
     "a date beyond any": (chunk(created=2**60), VIOLATION, "created"),
     "a negative date": (chunk(created=-1), VIOLATION, "created"),
-    "a second choice": (chunk(choices=[{"index": i, "delta": {}, "finish_reason": None} for i in (0, 1)]),
+    "a second choice": (chunk(choices=[{"index": i, "delta": EMPTY, "finish_reason": None} for i in (0, 1)]),
                         VIOLATION, "one-choice"),
     "no choice": (OPEN + chunk(choices=[], usage=USAGE), VIOLATION, "one-choice"),
     "a choice at index 1": (chunk(choice={"index": 1}), VIOLATION, "one-choice"),
@@ -94,6 +95,14 @@ REFUSED = {
     "a named event": (OPEN + b"event: file_produced\n" + event("{}"), VIOLATION, "named-event"),
     "NUL in the text": (chunk("a\0b"), VIOLATION, "nul"),
     "NUL in the reasoning": (chunk(delta={"reasoning_content": "\0"}), VIOLATION, "nul"),
+    "content by another name": (OPEN + chunk("no").replace(b"content", b"kontent") + last() + DONE, VIOLATION,
+                                "chunk-shape"),
+    "a damaged field name": (OPEN + chunk("no").replace(b"data:", b"dat:") + last() + DONE, VIOLATION, "foreign-field"),
+    "a field in capitals": (OPEN + chunk("no").replace(b"data:", b"DATA:") + last() + DONE, VIOLATION, "foreign-field"),
+    "a field behind a space": (OPEN + b" " + chunk("no") + last() + DONE, VIOLATION, "foreign-field"),
+    "a byte order mark inside": (OPEN + b"\xef\xbb\xbf" + chunk("no") + last() + DONE, VIOLATION, "foreign-field"),
+    "data under another field": (OPEN + chunk("no").replace(b"data:", b"id:") + last() + DONE, VIOLATION,
+                                 "event-without-data"),
     "invalid UTF-8": (OPEN + b"data: \xff\n\n", VIOLATION, "utf-8"),
     "usage that does not add up": (usage(total_tokens=9) + DONE, VIOLATION, "usage-sum"),
     "negative usage": (usage(completion_tokens=-1, total_tokens=4) + DONE, VIOLATION, "usage-sum"),

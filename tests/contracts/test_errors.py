@@ -27,7 +27,7 @@ ENDS = {
     errors.WorkerUnavailable: (True, Outcome.UNAVAILABLE),
     errors.LeaseError: (True, Outcome.LEASE_LOST),
     errors.StorageError: (True, Outcome.UNAVAILABLE),
-    errors.ChildFailed: (True, Outcome.REFUSED),
+    errors.ChildFailed: (True, Outcome.UNAVAILABLE),
 }
 
 

@@ -60,7 +60,7 @@ def test_first_example(mosaic: Mosaic) -> None:
     assert not any(question["from_ledger"] for question in again["questions"])
     for name in ("answer", "question_digest", "request_digest"):
         assert [q[name] for q in again["questions"]] == [q[name] for q in first["questions"]]
-    assert len(receipts(mosaic.home)) == 6
+    assert len(receipts(mosaic.home)) == 9
 
 
 def _told(question: dict[str, Any]) -> tuple[str, str]:

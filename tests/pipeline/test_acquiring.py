@@ -83,6 +83,26 @@ async def test_what_is_lost_is_made_again(tmp_path: Path) -> None:
             assert made.exists()
 
 
+@pytest.mark.parametrize("damaged", ["the original", "the derivative"])
+async def test_what_is_damaged_heals(tmp_path: Path, damaged: str) -> None:
+    """Bytes that are acquired again replace a damaged original, and a damaged derivative is made again."""
+    async with ScriptedWorker(served()) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url)
+        async with open_workshop(settings, settings.limits) as shop:
+            bench = _Bench(shop, tmp_path)
+            bench.put("clip.mp4", mp4())
+            first = await bench.acquire(MediaSource(Modality.VIDEO, "clip.mp4"))
+            digest = first.original if damaged == "the original" else first.part.artifact.digest
+            path = shop.storage.blobs.local_path(digest)
+            assert path is not None
+            path.chmod(0o600)
+            path.write_bytes(b"rot")
+            again = await bench.acquire(MediaSource(Modality.VIDEO, "clip.mp4"))
+            assert again.part == first.part
+            with shop.storage.blobs.open(digest) as whole:
+                assert Digest.of(whole.read_all()) == digest
+
+
 async def test_other_modality_is_decoded(tmp_path: Path) -> None:
     """What was accepted as one modality is not thereby accepted as another."""
     async with ScriptedWorker(served()) as worker:

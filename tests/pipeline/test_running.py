@@ -77,8 +77,8 @@ def _results(home: Path, run: Run) -> list[QuestionResult]:
 
 
 async def test_ledger(tmp_path: Path) -> None:
-    """A question that this identity has answered is answered from the ledger: nothing is sent, no new receipt, and
-    the result says so. `again` asks the worker. A question that failed is asked again in any case."""
+    """What this identity has answered is answered from the ledger: nothing is sent, the receipt names the one that
+    answered, and the result says so. `again` asks the worker. A question that failed is asked again in any case."""
     path = write_bundle(tmp_path / "in", ask("q", IMAGE, labels={"n": "1"}), ask("bad", IMAGE, max_output_tokens=3))
     broken = Reply((b"",), status=500)
     async with ScriptedWorker(served(answer("red"), broken)) as worker:
@@ -105,11 +105,14 @@ async def test_ledger(tmp_path: Path) -> None:
     assert (second.id, second.labels, second.answer) == ("other", {"n": "2"}, "red")
     assert second.from_ledger
     assert not first.from_ledger
-    assert (second.receipt, second.attempt) == (first.receipt, first.attempt)
+    assert second.receipt != first.receipt
+    assert (second.request_digest, second.stream_digest) == (first.request_digest, first.stream_digest)
     assert sorted(told) == ["bad", "other"]
     assert (third.answer, third.from_ledger) == ("blue", False)
     assert third.question_digest == first.question_digest
-    assert len(receipts(tmp_path / "home")) == 4
+    kept = receipts(tmp_path / "home")
+    assert len(kept) == 5
+    assert [receipt.reused for receipt in kept if receipt.question_id == "other"] == [first.receipt, None]
 
 
 async def test_closed(tmp_path: Path) -> None:

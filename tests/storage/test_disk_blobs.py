@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -125,6 +126,25 @@ def test_a_damaged_blob_is_healed_by_the_next_put(store: DiskBlobStore, tmp_path
     with store.open(digest, size_bytes) as reader:
         assert reader.read_all() == data
     assert len(files(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a link to the same bytes", "a link to a device", "a folder"])
+def test_only_a_file_is_read_as_a_blob(store: DiskBlobStore, tmp_path: Path, kind: str) -> None:
+    """What would lead elsewhere or never end is no blob: an integrity error at once."""
+    digest, _ = store.put_bytes(b"evidence")
+    path = store.local_path(digest)
+    assert path is not None
+    path.unlink()
+    (tmp_path / "same").write_bytes(b"evidence")
+    make: dict[str, Callable[[], None]] = {
+        "a pipe": lambda: os.mkfifo(path),
+        "a link to the same bytes": lambda: path.symlink_to(tmp_path / "same"),
+        "a link to a device": lambda: path.symlink_to("/dev/zero"),
+        "a folder": path.mkdir,
+    }
+    make[kind]()
+    with pytest.raises(IntegrityError, match="not-regular"):
+        store.open(digest)
 
 
 def test_a_missing_blob_is_named(store: DiskBlobStore) -> None:

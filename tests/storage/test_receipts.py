@@ -167,7 +167,7 @@ def test_an_answer_is_found_by_tenant_question_and_identity(storage: Storage) ->
     latest = end(storage, question_id="q2", attempt="attempt-2")
     found = storage.receipts.find_answer("acme", QUESTION_DIGEST, IDENTITY)
     assert found is not None
-    assert (found.receipt, found.answer) == (str(latest), "Two circles")
+    assert (found.receipt, found.result.answer) == (latest, "Two circles")
     other = Digest.of(b"other")
     assert storage.receipts.find_answer("umbrella", QUESTION_DIGEST, IDENTITY) is None
     assert storage.receipts.find_answer("acme", other, IDENTITY) is None
@@ -182,19 +182,7 @@ def test_what_its_budget_ended_is_answered_from_the_ledger_too_but_not_a_failure
     limited = end(storage, LENGTH, question_id="q2", attempt="attempt-2")
     found = storage.receipts.find_answer("acme", QUESTION_DIGEST, IDENTITY)
     assert found is not None
-    assert (found.receipt, found.answer, found.partial) == (str(limited), None, "Two circles")
-
-
-def test_a_result_from_the_ledger_needs_no_attempt(storage: Storage) -> None:
-    """It names the receipt of the attempt that answered, and says where it comes from."""
-    start(storage)
-    end(storage)
-    start(storage, "run-2")
-    found = storage.receipts.find_answer("acme", QUESTION_DIGEST, IDENTITY)
-    assert found is not None
-    storage.runs.record("run-2", replace(found, from_ledger=True))
-    assert [result.from_ledger for result in storage.runs.results("run-2")] == [True]
-    assert rows(storage)["receipt"] == 1
+    assert (found.receipt, found.result.answer, found.result.partial) == (limited, None, "Two circles")
 
 
 def test_results_come_in_the_order_of_the_bundle(storage: Storage) -> None:
