@@ -91,7 +91,8 @@ def test_demo(mosaic: Mosaic) -> None:
     assert f"{len(questions)} of {len(questions)} receipts verified" in err
     verified = mosaic("receipts", "verify", "--all", "--json")
     assert (verified.code, len(verified.objects)) == (0, len(questions))
-    outside = mosaic("run", mosaic.home / "demo" / "bundle.yaml", "--direct")
+    (bundle,) = (mosaic.home / "demo").glob("bundle-*.yaml")
+    outside = mosaic("run", bundle, "--direct")
     assert (outside.code, "unsafe" in outside.err) == (2, True)
     page = Path(shown["report"]).read_text("utf-8")
     assert "calibration model" in page
