@@ -95,7 +95,7 @@ def demonstration() -> Demonstration:
 
 def _good(make: _Maker) -> None:
     make.ask("colour-png", case("colour", 1), ("png",))
-    make.ask("colour-jpeg", case("colour", 2), ("jpg",))
+    make.ask("colour-jpeg", case("colour", 9), ("jpg",))
     make.ask("shape-webp", case("shape", 3), ("webp",))
     order = case("order", 4)
     make.ask("order", order, ("png", "jpg"))
@@ -104,7 +104,7 @@ def _good(make: _Maker) -> None:
     make.ask("tone-flac", case("tone", 6), ("flac",))
     make.ask("sound-ogg", case("sound", 7), ("ogg",))
     make.ask("motion-mp4", case("video", 8), ("mp4",))
-    make.ask("motion-webm", case("video", 9), ("webm",))
+    make.ask("motion-webm", case("video", 5), ("webm",))
     mixed = case("mixed", 10)
     image, tone, clip = mixed.media
     in_engine_order = Case(mixed.task, mixed.seed, (image, clip, tone), mixed.question, mixed.answer)
