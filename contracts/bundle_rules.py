@@ -6,21 +6,16 @@ prompt, and of a URL it shows neither query nor userinfo.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from functools import lru_cache
-from typing import Any
 
-from jsonschema import Draft202012Validator, SchemaError
 from msgspec import UNSET, UnsetType
 
+from contracts.answer_form import form_findings
 from contracts.artifact import Modality
 from contracts.bundle_document import AnswerDocument, PartDocument, QuestionDocument
 from contracts.bundle_reader import Path, shown
-from contracts.digest import canonical_json
-from contracts.errors import InputError
 from contracts.limits import Limits
 from contracts.locator import redact_url
 
@@ -31,7 +26,6 @@ _PROVENANCE = ("sha256", "caption", "collected_at", "collector")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _URL = re.compile(r"https?://[^/?#\s]+\S*", flags=re.IGNORECASE)
 _LEAP_SECOND = re.compile(r":60(?=[.Zz+-])")
-_REFERENCES = ("$ref", "$dynamicRef")
 
 
 def part_kind(part: PartDocument) -> tuple[str, str] | None:
@@ -56,7 +50,8 @@ def question_findings(question: QuestionDocument, where: Path, limits: Limits) -
     yield from tokens_findings(question.max_output_tokens, where, limits)
     yield from _label_findings(question.labels, (*where, "labels"), limits)
     if isinstance(question.answer, AnswerDocument):
-        yield from _schema_findings(question.answer.json_schema, (*where, "answer", "json_schema"), limits)
+        for path, rule, reason in form_findings(question.answer.json_schema, limits):
+            yield (*where, "answer", "json_schema", *path), "bundle-schema", f"{rule}: {reason}"
 
 
 def tokens_findings(tokens: int | UnsetType, where: Path, limits: Limits) -> Iterator[Finding]:
@@ -126,41 +121,3 @@ def _label_findings(labels: dict[str, str], where: Path, limits: Limits) -> Iter
         if size > limits.label_bytes or not key:
             reason = f"expected a name and at most {limits.label_bytes} bytes with it, got {size}"
             yield (*where, key), "bundle-labels", reason
-
-
-def _schema_findings(schema: dict[str, Any], where: Path, limits: Limits) -> Iterator[Finding]:
-    """Whether an answer form can be used: a valid JSON Schema in itself, that asks for nothing from elsewhere."""
-    try:
-        canonical = canonical_json(schema)
-    except InputError as error:
-        yield where, "bundle-schema", error.reason
-        return
-    if len(canonical) > limits.schema_bytes:
-        reason = f"expected at most {limits.schema_bytes} bytes of JSON Schema, got {len(canonical)}"
-        yield where, "bundle-schema", reason
-    elif any(not str(target).startswith("#") for target in _references(schema)):
-        yield where, "bundle-schema", "a reference must stay in the schema (#…); nothing is fetched for an answer form"
-    elif reason_against := _schema_reason(canonical):
-        yield where, "bundle-schema", reason_against
-
-
-@lru_cache(maxsize=64)
-def _schema_reason(canonical: bytes) -> str | None:
-    """Why a schema is none. Remembered: a check costs a millisecond, and a bundle asks most questions in one form."""
-    try:
-        Draft202012Validator.check_schema(json.loads(canonical))
-    except SchemaError as error:
-        place = "/".join(str(step) for step in error.absolute_path) or "the top"
-        return f"not a JSON Schema (draft 2020-12) at {shown(place)}, rule {error.validator}"
-    return None
-
-
-def _references(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key in _REFERENCES:
-                yield inner
-            yield from _references(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _references(inner)

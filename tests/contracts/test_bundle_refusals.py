@@ -97,6 +97,7 @@ BAD_FOR_THE_PARSER = {
     "a long label": (with_question(labels={"a": "\u00e9" * 512}), "bundle-labels"),
     "a schema that is none": (with_question(answer={"json_schema": {"type": "objekt"}}), "bundle-schema"),
     "a schema from elsewhere": (with_question(answer={"json_schema": {"$ref": "http://a/b"}}), "bundle-schema"),
+    "a schema that may run for ever": (with_question(answer={"json_schema": {"pattern": "^(a+)+$"}}), "bundle-schema"),
     "a long schema": (with_question(answer={"json_schema": {"const": "a" * 65_536}}), "bundle-schema"),
 }
 
@@ -272,3 +273,17 @@ def test_the_published_schema_is_fresh_and_a_schema() -> None:
     """The file in the repository is what the structs say now."""
     assert (ROOT / "schemas" / "bundle.v1.json").read_text("utf-8") == schema_text()
     Draft202012Validator.check_schema(bundle_schema())
+
+
+def test_a_form_is_refused_at_the_line_of_what_is_wrong_with_it() -> None:
+    """Deep in a schema, by the rule by which a run would refuse it."""
+    schema: dict[str, Any] = {"properties": {"n": {"type": "number", "maximum": 1e16}, "s": {"pattern": "(a*)*"}}}
+    text = json.dumps(with_question(answer={"json_schema": schema}), indent=1)
+    lines = text.splitlines()
+    number, pattern = (next(i for i, line in enumerate(lines, 1) if key in line) for key in ("maximum", "pattern"))
+    with pytest.raises(InputError) as refused:
+        parse(text, "b.json")
+    assert refused.value.reason.startswith(f"b.json:{number}: schema-number: a number of 2^53")
+    del schema["properties"]["n"]["maximum"]
+    with pytest.raises(InputError, match=rf"b\.json:{pattern - 1}: schema-pattern: "):
+        parse(json.dumps(with_question(answer={"json_schema": schema}), indent=1), "b.json")
