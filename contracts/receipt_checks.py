@@ -1,36 +1,34 @@
 """What must hold within a receipt, and between it and the bytes it names. Pure: the bytes are given.
 
 1. Documents: every digest of a document in the receipt is recomputed; what is said twice is said alike.
-2. Request: its body names exactly the artifacts, in order, and the texts, the route and the budget.
+2. Request: its body is, byte for byte, what the builder makes of the receipt (contracts.request_checks).
 3. Stream: validated again by the machine that validated it first; it must come to the same end.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
-from contracts.answer import check_answer
+from contracts.answer import check_answer, check_schema
 from contracts.chunk import Usage
 from contracts.completion import Completion, CompletionStream, Cut
 from contracts.digest import Digest, canonical_digest
-from contracts.errors import EvidenceError, InputError
+from contracts.errors import InputError
 from contracts.limits import Limits
 from contracts.outcome import ENGINE_ANSWERED, Outcome
-from contracts.profile import profile
+from contracts.profile import Profile, profile
 from contracts.receipt import AnswerRecord, PartRecord, Receipt, StreamRecord, UsageRecord
+from contracts.request_checks import request_faults
 
 UNVERIFIABLE = frozenset({"blob-missing", "blob-unreadable", "profile-unknown", "limits-unknown"})
 """Rules of findings that do not say that the receipt is wrong, only that here nobody can tell."""
 
-_ENDED_OUTSIDE = frozenset({Outcome.LEASE_LOST, Outcome.CANCELED, Outcome.ABANDONED, Outcome.UNAVAILABLE})
-_NO_STREAM_AT_ALL = frozenset({"not-an-event-stream", "empty-stream"})
+_MAY_BREAK_OFF = frozenset({Outcome.LEASE_LOST, Outcome.CANCELED})
+"""What ends an attempt from outside, wherever its stream was: what had come is kept. It is never an answer."""
+
 _CUTS = {cut.value: cut for cut in Cut}
-_STAGED_URL = re.compile(r"file:///(?:[^?#]*/)?([0-9a-f]{64})\.[a-z0-9]{2,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,62 +61,84 @@ def check_documents(receipt: Receipt) -> Iterator[Finding]:
 
 
 def check_request(receipt: Receipt, body: bytes) -> Iterator[Finding]:
-    """The request's bytes against the parts. The bytes are known to have the receipt's digest."""
+    """The request's bytes against the receipt: they are exactly what the builder makes of it.
+
+    The bytes are known to have the receipt's digest.
+    """
     digest = receipt.request.digest if receipt.request else None
-    try:
-        document = msgspec.json.decode(body)
-        said = list(_said(document["messages"]))
-        route, budget = document["model"], document["max_tokens"]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError, TypeError, AttributeError):
-        yield Finding("request-form", f"the {len(body)} bytes are not a chat request", digest)
+    known = _known(receipt)
+    if isinstance(known, Finding):
+        yield known
         return
-    wanted = [(part.kind, part.artifact.digest) for part in receipt.parts if part.artifact is not None]
-    if [(kind, value) for kind, value in said if kind != "text"] != wanted:
-        yield Finding("request-artifacts", f"the request does not name the {len(wanted)} artifacts in order", digest)
-    texts = iter([value for kind, value in said if kind == "text"])
-    if not all(part.text in texts for part in receipt.parts if part.text is not None):
-        yield Finding("request-texts", "the request does not have the texts in order", digest)
-    if route != receipt.engine.route:
-        yield Finding("request-route", "the request names another model than the receipt", digest)
-    if budget != _max_tokens(receipt):
-        yield Finding("request-budget", "the request has another token budget than the receipt", digest)
+    for rule, reason in request_faults(receipt, body, *known):
+        yield Finding(rule, reason, digest)
 
 
 def check_stream_bytes(receipt: Receipt, stream: StreamRecord, chunks: Iterable[bytes]) -> Iterator[Finding]:
     """Validate the stream again. Raises what reading `chunks` raises."""
-    try:
-        engine = profile(receipt.engine.profile)
-    except InputError as error:
-        yield Finding("profile-unknown", error.reason, stream.digest)
+    known = _known(receipt)
+    if isinstance(known, Finding):
+        yield known
         return
-    try:
-        limits = Limits().changed(receipt.limits.values)
-    except EvidenceError as error:
-        yield Finding("limits-unknown", error.reason, receipt.limits.digest)
-        return
-    budget = _max_tokens(receipt)
-    machine = CompletionStream(engine, route=receipt.engine.route, max_tokens=budget, limits=limits)
+    engine, limits = known
+    machine = CompletionStream(engine, route=receipt.engine.route, max_tokens=_max_tokens(receipt), limits=limits)
     for data in chunks:
         machine.feed(data)
-    cut = _CUTS.get(receipt.rule or "") if receipt.outcome is Outcome.INCOMPLETE else None
-    completion = machine.finish() if cut is None else machine.cut(receipt.reason or cut.value, cut)
+    completion = _ended(receipt, machine)
     schema = (receipt.question or {}).get("answer_schema")
-    if isinstance(schema, dict):
-        completion = check_answer(completion, schema, limits).completion
+    if schema is not None:
+        try:
+            check_schema(_mapping(schema), limits)
+            completion = check_answer(completion, schema, limits).completion
+        except InputError as error:
+            yield Finding(error.rule, error.reason, receipt.question_digest)
+            return
     yield from _check_completion(receipt, stream, completion)
 
 
+def check_absent_stream(receipt: Receipt) -> Iterator[Finding]:
+    """What a receipt without a stream must not say: that one began and broke off."""
+    if receipt.outcome is Outcome.INCOMPLETE:
+        yield Finding("stream-absent", f"the receipt says {receipt.outcome.value}, and names no stream", None)
+
+
+def _known(receipt: Receipt) -> tuple[Profile, Limits] | Finding:
+    """The profile and the limits in force, or why nobody can tell here."""
+    try:
+        engine = profile(receipt.engine.profile)
+    except InputError as error:
+        return Finding("profile-unknown", error.reason, receipt.engine.identity)
+    try:
+        return engine, Limits().changed(receipt.limits.values)
+    except InputError as error:
+        rule = "limits-unknown" if error.rule == "limits-unknown" else "limits-value"
+        return Finding(rule, error.reason, receipt.limits.digest)
+
+
+def _mapping(schema: Any) -> dict[str, Any]:
+    if not isinstance(schema, dict):
+        raise InputError("schema-form", "the question's answer form is not an object")
+    return schema
+
+
+def _ended(receipt: Receipt, machine: CompletionStream) -> Completion:
+    """The end of the bytes, or where the receipt says so, the end of somebody's patience or hold before it."""
+    if receipt.outcome in _MAY_BREAK_OFF:
+        return machine.cut(receipt.reason or receipt.outcome.value)
+    cut = _CUTS.get(receipt.rule or "") if receipt.outcome is Outcome.INCOMPLETE else None
+    return machine.finish() if cut is None else machine.cut(receipt.reason or cut.value, cut)
+
+
 def _check_completion(receipt: Receipt, stream: StreamRecord, again: Completion) -> Iterator[Finding]:
-    # A failure outside the stream (a status, a header) comes with a body that is no stream.
-    tells = receipt.outcome in ENGINE_ANSWERED or again.rule not in _NO_STREAM_AT_ALL
-    ended_inside = receipt.outcome not in _ENDED_OUTSIDE
-    if ended_inside and tells and (again.outcome, again.rule) != (receipt.outcome, receipt.rule):
+    if receipt.outcome not in _MAY_BREAK_OFF and (again.outcome, again.rule) != (receipt.outcome, receipt.rule):
         told = f"the receipt says {receipt.outcome.value} by {receipt.rule}"
         came = f"the stream comes to {again.outcome.value} by {again.rule}"
         yield Finding("stream-outcome", f"{told}, {came}", stream.digest)
     if stream.events != again.events:
         yield Finding("stream-events", f"expected {stream.events} events, got {again.events}", stream.digest)
     if receipt.answer is not None:
+        if receipt.outcome not in ENGINE_ANSWERED | _MAY_BREAK_OFF:
+            yield Finding("answer-outcome", f"{receipt.outcome.value} has no answer, the receipt names one")
         yield from _check_answer_record(receipt.answer, again, stream.digest)
 
 
@@ -195,15 +215,3 @@ def _max_tokens(receipt: Receipt) -> int:
         return receipt.answer.max_tokens
     budget = (receipt.question or {}).get("max_output_tokens")
     return budget if isinstance(budget, int) else Limits().output_tokens
-
-
-def _said(messages: list[Any]) -> Iterator[tuple[str, str]]:
-    """Kind and digest of every medium, `text` and value of every text, in the order of the body."""
-    for message in messages:
-        for item in message["content"]:
-            kind = item["type"].removesuffix("_url")
-            if kind == "text":
-                yield kind, item["text"]
-                continue
-            named = _STAGED_URL.fullmatch(item[item["type"]]["url"])
-            yield kind, f"sha256:{named[1]}" if named else "not staged"

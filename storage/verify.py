@@ -11,7 +11,14 @@ from contracts.digest import Digest
 from contracts.errors import BlobMissing, InputError, IntegrityError, StorageError
 from contracts.ports import BlobStore
 from contracts.receipt import Receipt, parse_receipt, receipt_id
-from contracts.receipt_checks import UNVERIFIABLE, Finding, check_documents, check_request, check_stream_bytes
+from contracts.receipt_checks import (
+    UNVERIFIABLE,
+    Finding,
+    check_absent_stream,
+    check_documents,
+    check_request,
+    check_stream_bytes,
+)
 
 
 class VerdictName(str, Enum):
@@ -72,6 +79,8 @@ def _findings(receipt: Receipt, blobs: BlobStore) -> Iterator[Finding]:
         wire: list[bytes] = []
         damage = list(_read(blobs, receipt.stream.digest, receipt.stream.size_bytes, wire))
         yield from damage or check_stream_bytes(receipt, receipt.stream, wire)
+    else:
+        yield from check_absent_stream(receipt)
 
 
 def _media(receipt: Receipt) -> dict[str, int | None]:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from contracts.digest import Digest, canonical_digest, wire_json
+from contracts.digest import Digest, canonical_digest
 from contracts.limits import Limits
 from contracts.outcome import Outcome
 from contracts.receipt import LimitsRecord, Receipt, UsageRecord, receipt_id
-from contracts.request import question_document
 from storage.disk_blobs import DiskBlobStore
-from storage.verify import Verdict, VerdictName, verify_receipt
-from tests.contracts.wire_chunks import DONE, USAGE, chunk
+from storage.verify import VerdictName, verify_receipt
+from tests.contracts.wire_chunks import DONE, chunk
 from tests.receipt_samples import (
     COMPLETE,
     CUT_SHORT,
@@ -27,27 +26,15 @@ from tests.receipt_samples import (
     ORIGINAL,
     changed,
     draft,
-    question,
     receipt,
-    request_for,
 )
+from tests.storage.verifying import rules, verify, with_answer, with_question
 
 
 @pytest.fixture
 def blobs(tmp_path: Path) -> DiskBlobStore:
     """A store."""
     return DiskBlobStore(tmp_path)
-
-
-def verify(document: Receipt, blobs: DiskBlobStore) -> Verdict:
-    """Verify a receipt under the id that its bytes have."""
-    data = document.to_bytes()
-    return verify_receipt(receipt_id(data), data, blobs)
-
-
-def rules(verdict: Verdict) -> set[str]:
-    """The rules of the findings."""
-    return {finding.rule for finding in verdict.findings}
 
 
 def path_of(blobs: DiskBlobStore, digest: Digest) -> Path:
@@ -162,19 +149,9 @@ def _engine(document: Receipt, **values: Any) -> dict[str, Any]:
     return {"engine": msgspec.structs.replace(document.engine, **values)}
 
 
-def _answer(document: Receipt, **values: Any) -> dict[str, Any]:
-    assert document.answer is not None
-    return {"answer": msgspec.structs.replace(document.answer, **values)}
-
-
-def _asked(document: Receipt, **values: Any) -> dict[str, Any]:
-    """A question's document that was changed, with the digest that belongs to it."""
-    assert document.question is not None
-    asked = document.question | values
-    return {"question": asked, "question_digest": str(canonical_digest(asked))}
-
-
 OTHER = str(Digest.of(b"other"))
+
+
 TAMPERINGS: dict[str, tuple[str, Callable[[Receipt], dict[str, Any]]]] = {
     "a locator": ("locator-digest", lambda r: _part(r, 0, locator={"kind": "file", "path": "b.png"})),
     "a locator's digest": ("locator-digest", lambda r: _part(r, 0, locator_digest=OTHER)),
@@ -187,22 +164,22 @@ TAMPERINGS: dict[str, tuple[str, Callable[[Receipt], dict[str, Any]]]] = {
         lambda r: {"question": r.question | {"temperature": "1"} if r.question else {}},
     ),
     "the question's digest": ("question-digest", lambda _: {"question_digest": OTHER}),
-    "the question's parts": ("question-parts", lambda r: _asked(r, parts=[])),
-    "the question's form": ("question-form", lambda r: _asked(r, ordering_form="one-message")),
-    "the question's budget": ("question-budget", lambda r: _asked(r, max_output_tokens=65)),
-    "the question's answer form": ("question-schema", lambda r: _asked(r, answer_schema={"type": "string"})),
+    "the question's parts": ("question-parts", lambda r: with_question(r, parts=[])),
+    "the question's form": ("question-form", lambda r: with_question(r, ordering_form="one-message")),
+    "the question's budget": ("question-budget", lambda r: with_question(r, max_output_tokens=65)),
+    "the question's answer form": ("question-schema", lambda r: with_question(r, answer_schema={"type": "string"})),
     "the identity": ("identity", lambda r: _engine(r, identity=OTHER)),
     "the release": ("identity", lambda r: _engine(r, release=r.engine.release | {"context_tokens": 4})),
     "the profile": ("release", lambda r: _engine(r, profile="0.9.2")),
     "whether it is the calibration model": ("release", lambda r: _engine(r, calibration_model=False)),
     "the limits": ("limits-digest", lambda r: {"limits": LimitsRecord(digest=OTHER, values=r.limits.values)}),
-    "the answer": ("answer-digest", lambda r: _answer(r, text_digest=OTHER)),
-    "the finish reason": ("answer-finish", lambda r: _answer(r, finish_reason="length")),
+    "the answer": ("answer-digest", lambda r: with_answer(r, text_digest=OTHER)),
+    "the finish reason": ("answer-finish", lambda r: with_answer(r, finish_reason="length")),
     "the usage": (
         "answer-usage",
-        lambda r: _answer(r, usage=UsageRecord(prompt_tokens=5, completion_tokens=2, total_tokens=7)),
+        lambda r: with_answer(r, usage=UsageRecord(prompt_tokens=5, completion_tokens=2, total_tokens=7)),
     ),
-    "the usage is gone": ("answer-usage", lambda r: _answer(r, usage=None)),
+    "the usage is gone": ("answer-usage", lambda r: with_answer(r, usage=None)),
     "the outcome": (
         "stream-outcome",
         lambda _: {"outcome": Outcome.ENGINE_ERROR, "rule": "engine-internal", "reason": "it broke", "answer": None},
@@ -222,82 +199,6 @@ def test_a_receipt_that_says_something_else_is_invalid_by_name(blobs: DiskBlobSt
     verdict = verify(changed(document, **tamper(document)), blobs)
     assert verdict.verdict is VerdictName.INVALID
     assert rule in rules(verdict)
-
-
-def test_an_incomplete_stream_cannot_be_passed_off_as_complete(blobs: DiskBlobStore) -> None:
-    """The stream is validated again, so its end decides."""
-    whole, cut = receipt(blobs), receipt(blobs, CUT_SHORT)
-    verdict = verify(changed(whole, stream=cut.stream), blobs)
-    assert "stream-outcome" in rules(verdict)
-
-
-def _with_body(blobs: DiskBlobStore, document: Receipt, body: bytes) -> Receipt:
-    digest, size_bytes = blobs.put_bytes(body)
-    assert document.request is not None
-    return changed(
-        document, request=msgspec.structs.replace(document.request, digest=str(digest), size_bytes=size_bytes)
-    )
-
-
-BODIES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
-    "two media swapped": ("request-artifacts", lambda b: b | {"messages": b["messages"][::-1]}),
-    "a medium left out": ("request-artifacts", lambda b: b | {"messages": b["messages"][1:]}),
-    "a message more": ("request-artifacts", lambda b: b | {"messages": [*b["messages"], b["messages"][0]]}),
-    "no text": ("request-texts", lambda b: b | {"messages": [b["messages"][0], b["messages"][2]]}),
-    "another model": ("request-route", lambda b: b | {"model": "other"}),
-    "another budget": ("request-budget", lambda b: b | {"max_tokens": 65}),
-    "no messages": ("request-form", lambda _: {}),
-    "a list": ("request-form", lambda b: [b]),
-}
-
-
-@pytest.mark.parametrize("what", BODIES)
-def test_a_request_that_asked_something_else_is_invalid(blobs: DiskBlobStore, what: str) -> None:
-    """The request's blob is whole, and is not what the receipt says was asked."""
-    rule, edit = BODIES[what]
-    body = edit(msgspec.json.decode(request_for(question()).body))
-    verdict = verify(_with_body(blobs, receipt(blobs), wire_json(body)), blobs)
-    assert rule in rules(verdict)
-    assert verdict.verdict is VerdictName.INVALID
-
-
-def test_media_that_were_not_staged_files_do_not_count(blobs: DiskBlobStore) -> None:
-    """A request that named a URL on the network named no artifact."""
-    body = request_for(question()).body.replace(b"file:///srv", b"https://srv")
-    assert rules(verify(_with_body(blobs, receipt(blobs), body), blobs)) == {"request-artifacts"}
-
-
-@pytest.mark.parametrize(
-    ("text", "outcome"),
-    [('{"n": 2}', Outcome.COMPLETE), ('{"n": "two"}', Outcome.ANSWER_INVALID)],
-    ids=["satisfied", "not satisfied"],
-)
-def test_an_answer_form_is_checked_again(blobs: DiskBlobStore, text: str, outcome: Outcome) -> None:
-    """The schema in the question's document judges the stream's text, as it did the first time."""
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    document = receipt(blobs, chunk(text, finish="stop", usage=USAGE) + DONE)
-    request = request_for(replace(question(), answer_schema=schema))
-    document = _with_body(blobs, document, request.body)
-    invalid = outcome is Outcome.ANSWER_INVALID
-    document = changed(
-        document,
-        question=question_document(replace(question(), answer_schema=schema), request.ordering_form),
-        question_digest=str(request.question_digest),
-        outcome=outcome,
-        rule="answer-schema" if invalid else None,
-        **_answer(document, schema_digest=str(canonical_digest(schema))),
-    )
-    assert verify(document, blobs).findings == ()
-    other = Outcome.COMPLETE if invalid else Outcome.ANSWER_INVALID
-    swapped = changed(document, outcome=other, rule=None if invalid else "answer-schema")
-    assert rules(verify(swapped, blobs)) == {"stream-outcome"}
-
-
-@pytest.mark.parametrize("rule", ["idle-deadline", "total-deadline", "transport-cut", "first-event-deadline"])
-def test_a_stream_that_was_cut_from_outside_is_valid_as_such(blobs: DiskBlobStore, rule: str) -> None:
-    """The bytes cannot tell which deadline passed; they must not be a whole answer."""
-    document = changed(receipt(blobs, CUT_SHORT), rule=rule, reason="60 s without an event")
-    assert verify(document, blobs).verdict is VerdictName.VALID
 
 
 def test_limits_in_force_are_those_of_the_receipt(blobs: DiskBlobStore) -> None:
@@ -323,10 +224,10 @@ def test_an_unknown_profile_or_limit_is_unverifiable_not_wrong(blobs: DiskBlobSt
     assert (verdict.verdict, rules(verdict)) == (VerdictName.UNVERIFIABLE, {"limits-unknown"})
 
 
-def test_a_failure_outside_the_stream_may_have_a_body_that_is_none(blobs: DiskBlobStore) -> None:
-    """A status 500 with an error page: the page is kept, and does not contradict the outcome."""
-    page = b"<html>Internal Server Error</html>\n"
-    document = changed(
-        receipt(blobs, page), outcome=Outcome.ENGINE_ERROR, rule="http-status", reason="expected 200, got 500"
-    )
-    assert verify(document, blobs).verdict is VerdictName.VALID
+def test_limits_that_bound_nothing_are_wrong_not_unknown(blobs: DiskBlobStore) -> None:
+    """A fraction of an event is no limit of any version."""
+    document = receipt(blobs)
+    values = document.limits.values | {"labels": 1.5}
+    limits = LimitsRecord(digest=str(canonical_digest(values)), values=values)
+    verdict = verify(changed(document, limits=limits), blobs)
+    assert (verdict.verdict, rules(verdict)) == (VerdictName.INVALID, {"limits-value"})
