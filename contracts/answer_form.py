@@ -146,7 +146,7 @@ def _subschemas(schema: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     if not isinstance(schema, dict):
         return
     for key, value in schema.items():
-        if key in _ONE:
+        if key in _ONE or key == "contentSchema":  # which has no effect, but is a schema
             yield from _subschemas(value, (*path, key))
         elif key in _LISTED and isinstance(value, list):
             for index, inner in enumerate(value):

@@ -125,14 +125,10 @@ class CompletionStream:
             self._move(Signal.ENGINE_TEXT, error.rule, error.reason)
 
     def cut(self, reason: str, by: Cut = Cut.TRANSPORT) -> Completion:
-        """The transport failed before the end of the bytes."""
+        """A deadline passed or the transport failed before the end of the bytes."""
         if self._state not in ENDED:
             self._move(Signal.CUT, by.value, reason)
         return self._completion()
-
-    def timed_out(self, reason: str, by: Cut = Cut.TOTAL) -> Completion:
-        """A deadline passed before the end of the bytes."""
-        return self.cut(reason, by)
 
     def finish(self) -> Completion:
         """The bytes ended cleanly: what the stream amounts to."""
@@ -140,13 +136,13 @@ class CompletionStream:
             self._end()
         return self._completion()
 
-    def _event(self, name: str, data: str) -> None:
+    def _event(self, name: str, data: bytes) -> None:
         self._events += 1
         if self._events > self._max_events:
             raise StreamViolation("events", f"expected at most {self._max_events} events, got more")
         if name != "message":
             raise StreamViolation("named-event", f"no request of ours allows the event {shown(name)[:_SHOWN_NAME]!r}")
-        if data == "[DONE]":
+        if data == b"[DONE]":
             self._undispatched_at_done = self._decoder.undispatched
             self._move(Signal.DONE)
         elif self._state is State.DONE:

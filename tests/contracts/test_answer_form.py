@@ -70,6 +70,9 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "a keyword of another draft": ("schema-form", {"dependencies": {"a": ["b"]}}),
     "a list of items": ("schema-form", {"items": [{}]}),
     "thousands of objects as names": ("schema-form", {"required": [{"a": n} for n in range(5_000)]}),
+    "thousands of objects as names of a content": (
+        "schema-form", {"contentSchema": {"required": [{"a": n} for n in range(5_000)]}}
+    ),
     "thousands of objects as types": ("schema-form", {"type": [{"a": n} for n in range(5_000)]}),
     "objects as dependent names": ("schema-form", {"dependentRequired": {"a": [{"a": n} for n in range(5_000)]}}),
     "a pattern without bound": ("schema-pattern", {"items": {"pattern": "^(a+)+$"}}),

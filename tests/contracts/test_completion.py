@@ -242,7 +242,7 @@ def test_a_cut_stream_is_incomplete_even_after_done(by: Cut) -> None:
     for data in (b"", OPEN, GOOD):
         stream = _stream()
         stream.feed(data)
-        got = stream.timed_out("no byte for 60 s", by)
+        got = stream.cut("no byte for 60 s", by)
         assert (got.outcome, got.rule, got.reason) == (INCOMPLETE, by.value, "no byte for 60 s")
         assert stream.finish() == got
 
