@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from contracts.errors import InputError
 from contracts.pattern_cost import MAX_PATTERN_CHARACTERS, MOST_STEPS, pattern_cost
+
+parser: Any = importlib.import_module("re._parser")
 
 UNBOUNDED = [
     *("^(a+)+$", "(a*)*", "(a|a)*b", "(a|b?)+", "(?:a{1,3})+", "(a?)*", "(a|ab)+", r"(\w\d*,)*", "(?:(?:a|b)c)*"),
@@ -84,6 +89,63 @@ def test_any_pattern_is_refused_or_is_one_of_the_engines(pattern: str, text: str
     found = re.compile(pattern).search(text)
     assert cost.steps(len(text)) > len(text)
     assert found is None or found.end() - found.start() >= cost.least
+
+
+class _Naive:
+    """A backtracking matcher over the engine's own parse tree that never succeeds: it tries every way, and counts."""
+
+    def __init__(self, pattern: str, text: str) -> None:
+        self.tests = 0
+        self._text = text
+        for start in range(len(text) + 1):
+            self._row(list(parser.parse(pattern)), start, lambda _: None)
+
+    def _row(self, items: list[Any], at: int, then: Callable[[int], None]) -> None:
+        if not items:
+            then(at)
+            return
+        (op, argument), rest = items[0], items[1:]
+        self._one(str(op), argument, at, lambda end: self._row(rest, end, then))
+
+    def _one(self, op: str, argument: Any, at: int, then: Callable[[int], None]) -> None:
+        if op == "SUBPATTERN":
+            self._row(list(argument[-1]), at, then)
+        elif op == "BRANCH":
+            for branch in argument[1]:
+                self._row(list(branch), at, then)
+        elif op in ("MAX_REPEAT", "MIN_REPEAT"):
+            low, high, inside = argument
+            self._repeat((low, high), inside, at, 0, then)
+        elif op == "AT":
+            self.tests += 1
+            if at == (0 if "BEGINNING" in str(argument) else len(self._text)):
+                then(at)
+        else:
+            self.tests += 1
+            if at < len(self._text) and (op == "ANY" or self._fits(op, argument, self._text[at])):
+                then(at + 1)
+
+    def _repeat(self, times: tuple[int, int], inside: Any, at: int, done: int, then: Callable[[int], None]) -> None:
+        if done < times[1]:
+            self._row(list(inside), at, lambda end: self._repeat(times, inside, end, done + 1, then))
+        if done >= times[0]:
+            then(at)
+
+    def _fits(self, op: str, argument: Any, character: str) -> bool:
+        if op == "IN":
+            return any(self._fits(str(each), value, character) for each, value in argument)
+        return character.isalnum() if op == "CATEGORY" else ord(character) == argument
+
+
+@given(PATTERNS, st.sampled_from(["", "a", "aaaaaa", "abab", "aab", "bbbbb", "aaaaaaaaaa"]))
+def test_the_bound_holds_for_a_search_that_tries_every_way(pattern: str, text: str) -> None:
+    """No accepted pattern makes more tests of characters and places than its steps say."""
+    try:
+        steps = pattern_cost(pattern).steps(len(text))
+    except InputError:
+        return
+    assume(steps < 20_000)
+    assert _Naive(pattern, text).tests <= steps
 
 
 def test_the_longest_pattern_is_read() -> None:
