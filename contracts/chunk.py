@@ -21,7 +21,6 @@ ANSWERS = frozenset({"stop", "length"})
 MAX_EXACT_INT = 2**53 - 1
 """The largest integer that every JSON reader keeps (RFC 8259, section 6), so the largest that an identity may hold."""
 
-_NO_CALLS: tuple[Any, ...] = (None, [])
 _FOREIGN_FINISH = {"tool_calls": "tool-call", "function_call": "tool-call", "content_filter": "content-filter"}
 
 
@@ -82,31 +81,32 @@ class Chunk(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(Chunk).decode
 
 
-def parse_chunk(data: str) -> Chunk:
-    """Read an event's data as a chunk.
+def parse_chunk(data: bytes) -> Chunk:
+    """Read an event's data, which is UTF-8, as a chunk.
 
     Raises EngineError for what is not JSON (`error-text`, or `bad-json` where it begins like an object or array) and
     StreamViolation for other JSON (`error-object`, `chunk-shape`, `json-depth`).
     """
     try:
         return _decode(data)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise _not_a_chunk(data, error) from None
 
 
-def _not_a_chunk(data: str, error: Exception) -> EngineError | StreamViolation:
+def _not_a_chunk(data: bytes, error: Exception) -> EngineError | StreamViolation:
     """Why `data` is no chunk. The typed decoder may stop at a wrong type before it sees that the rest is not JSON."""
     try:
         other = msgspec.json.decode(data)
     except RecursionError:
-        return StreamViolation("json-depth", f"an event of {len(data)} characters is nested too deeply")
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        rule = "bad-json" if data.lstrip()[:1] in ("{", "[") else "error-text"
-        return EngineError(rule, shown(data) or "an empty text")
+        return StreamViolation("json-depth", f"an event of {len(data)} bytes is nested too deeply")
+    except msgspec.DecodeError:
+        text = data.decode()
+        rule = "bad-json" if text.lstrip()[:1] in ("{", "[") else "error-text"
+        return EngineError(rule, shown(text) or "an empty text")
     if isinstance(other, dict) and "choices" not in other and ("error" in other or "message" in other):
         told = other.get("error", other.get("message"))
-        text = told.get("message") if isinstance(told, dict) else told
-        return StreamViolation("error-object", shown(text) if isinstance(text, str) else "an error object without text")
+        said = told.get("message") if isinstance(told, dict) else told
+        return StreamViolation("error-object", shown(said) if isinstance(said, str) else "an error object without text")
     return StreamViolation("chunk-shape", shown(str(error)))
 
 
@@ -114,13 +114,16 @@ def only_choice(chunk: Chunk) -> Choice:
     """The one choice of a chunk. Raises StreamViolation: `object`, `one-choice`, `tool-call`, `nul`."""
     if chunk.object != OBJECT:
         raise StreamViolation("object", f"expected {OBJECT}, got {shown(chunk.object)!r}")
-    if len(chunk.choices) != 1 or chunk.choices[0].index != 0:
-        raise StreamViolation("one-choice", f"expected one choice at index 0, got {len(chunk.choices)}")
-    choice = chunk.choices[0]
+    choices = chunk.choices
+    if len(choices) != 1 or choices[0].index != 0:
+        raise StreamViolation("one-choice", f"expected one choice at index 0, got {len(choices)}")
+    choice = choices[0]
     delta = choice.delta
-    if delta.tool_calls not in _NO_CALLS or delta.function_call not in _NO_CALLS:
+    called, calls = delta.function_call, delta.tool_calls
+    if (calls is not None and calls != []) or (called is not None and called != []):
         raise StreamViolation("tool-call", "a tool call, which no request of ours allows")
-    if "\0" in (delta.content or "") or "\0" in (delta.reasoning_content or ""):
+    text, thought = delta.content, delta.reasoning_content
+    if (text and "\0" in text) or (thought and "\0" in thought):
         raise StreamViolation("nul", "a NUL character in the answer")
     return choice
 

@@ -71,7 +71,7 @@ class CompletionStream:
         self._role_always = profile.role_in_every_delta
         self._route = route
         self._max_tokens = max_tokens
-        self._limits = limits
+        self._answer_bytes = limits.answer_bytes
         self._max_events = limits.stream_events(max_tokens)
         self._decoder = SseDecoder(limits)
         self._state = State.WAITING
@@ -155,9 +155,10 @@ class CompletionStream:
 
     def _chunk(self, chunk: Chunk, choice: Choice) -> None:
         finish, usage = choice.finish_reason, chunk.usage
-        self._move(_CHUNK_SIGNALS[finish is not None, usage is not None])
-        if self._failure is not None:
-            return
+        if finish is not None or usage is not None or self._state is not State.STREAMING:
+            self._move(_CHUNK_SIGNALS[finish is not None, usage is not None])
+            if self._failure is not None:
+                return
         first = self._first
         if first is None:
             self._open(chunk)
@@ -185,18 +186,17 @@ class CompletionStream:
         delta = choice.delta
         if delta.role != "assistant" and (self._role_always or delta.role is not None):
             raise StreamViolation("role", f"expected role assistant, got {shown(str(delta.role))[:_SHOWN_NAME]}")
-        if delta.content:
-            self._text.append(delta.content)
-            self._text_bytes = self._counted(self._text_bytes, delta.content, "answer-bytes")
-        if delta.reasoning_content:
-            self._reasoning.append(delta.reasoning_content)
-            self._reasoning_bytes = self._counted(self._reasoning_bytes, delta.reasoning_content, "reasoning-bytes")
-
-    def _counted(self, before: int, text: str, rule: str) -> int:
-        after = before + (len(text) if text.isascii() else len(text.encode()))
-        if after > self._limits.answer_bytes:
-            raise StreamViolation(rule, f"expected at most {self._limits.answer_bytes} bytes, got more")
-        return after
+        text, thought = delta.content, delta.reasoning_content
+        if text:
+            self._text.append(text)
+            self._text_bytes += len(text) if text.isascii() else len(text.encode())
+            if self._text_bytes > self._answer_bytes:
+                raise StreamViolation("answer-bytes", f"expected at most {self._answer_bytes} bytes, got more")
+        if thought:
+            self._reasoning.append(thought)
+            self._reasoning_bytes += len(thought) if thought.isascii() else len(thought.encode())
+            if self._reasoning_bytes > self._answer_bytes:
+                raise StreamViolation("reasoning-bytes", f"expected at most {self._answer_bytes} bytes, got more")
 
     def _end(self) -> None:
         decoder = self._decoder

@@ -1,8 +1,8 @@
 """Server-sent events, decoded without I/O: WHATWG HTML, section 9.2.6, with invalid UTF-8 an error instead of U+FFFD.
 
 Bytes may come in any partition; the events, and the violation that ends them, are the same for all of them. Line ends
-are made `\\n` as bytes arrive, so that all later work is splitting at one byte: that, and decoding whole blocks at a
-time, is what makes it fast.
+are made line feeds as bytes arrive, so that all later work is splitting at one byte: that, and checking UTF-8 a whole
+block at a time, is what makes it fast. Data stays bytes until somebody wants text: JSON readers take UTF-8 as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from contracts.limits import Limits
 Event = tuple[str, str]
 """Type (`message` where the stream names none) and data."""
 
-_KNOWN_FIELDS = frozenset({"data", "event", "id", "retry"})
+RawEvent = tuple[str, bytes]
+"""Type and data, the data still UTF-8."""
+
+_KNOWN_FIELDS = frozenset({b"data", b"event", b"id", b"retry"})
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class SseDecoder:
@@ -33,9 +37,9 @@ class SseDecoder:
         self._pending = bytearray()  # the line that has not ended yet
         self._skip_line_feed = False  # the last byte was CR: a LF right after it belongs to it
         self._at_start = True
-        self._data: list[str] = []
+        self._data: list[bytes] = []
         self._data_bytes = 0
-        self._name = ""
+        self._name = b""
         self._open_fields = 0  # field lines since the last blank line
         self.comments = 0
         self.undispatched = 0
@@ -59,8 +63,7 @@ class SseDecoder:
     @property
     def is_foreign(self) -> bool:
         """Whether a line was fed that no event stream has, such as one of an HTML page."""
-        name, colon, _ = bytes(self._pending[:16]).removeprefix(b"\xef\xbb\xbf").partition(b":")
-        begun = name.decode(errors="replace")
+        begun, colon, _ = bytes(self._pending[:16]).removeprefix(_BYTE_ORDER_MARK).partition(b":")
         known = not begun or begun in _KNOWN_FIELDS or (not colon and any(f.startswith(begun) for f in _KNOWN_FIELDS))
         return self.unknown > 0 or not known
 
@@ -68,7 +71,7 @@ class SseDecoder:
         """Count and hash bytes that come after a violation; they are not decoded."""
         self._hasher.update(data)
 
-    def feed(self, data: bytes) -> Iterator[Event]:
+    def feed(self, data: bytes) -> Iterator[RawEvent]:
         """Take bytes; the events they complete are decoded as the result is iterated, which must be to its end.
 
         The iterator raises StreamViolation after the events before it: `wire-bytes`, `line-bytes`, `event-bytes`,
@@ -78,19 +81,19 @@ class SseDecoder:
         self._hasher.update(data)
         return self._decode(data, room)
 
-    def _decode(self, data: bytes, room: int) -> Iterator[Event]:
+    def _decode(self, data: bytes, room: int) -> Iterator[RawEvent]:
         block, violation = self._complete_lines(data[: max(room, 0)] if len(data) > room else data)
-        try:
-            text = block.decode()
-        except UnicodeDecodeError as error:
-            start = block.rfind(b"\n", 0, error.start) + 1
-            text = block[:start].decode()
-            violation = StreamViolation("utf-8", "expected UTF-8, got a line with other bytes")
-        if text:
+        if not block.isascii():
+            try:
+                block.decode()
+            except UnicodeDecodeError as error:
+                block = block[: block.rfind(b"\n", 0, error.start) + 1]
+                violation = StreamViolation("utf-8", "expected UTF-8, got a line with other bytes")
+        if block:
             if self._at_start:
-                text = text.removeprefix("\ufeff")
+                block = block.removeprefix(_BYTE_ORDER_MARK)
                 self._at_start = False
-            yield from self._events(text, roomy=len(block) <= self._block_bytes)
+            yield from self._events(block, roomy=len(block) <= self._block_bytes)
         if violation is not None:
             raise violation
         if len(data) > room:
@@ -121,60 +124,53 @@ class SseDecoder:
                 start = stop + 1
         return block, _too_much("line-bytes", "bytes a line", bound) if too_long else None
 
-    def _events(self, text: str, *, roomy: bool) -> Iterator[Event]:
+    def _events(self, block: bytes, *, roomy: bool) -> Iterator[RawEvent]:
         """The events of complete lines. `roomy`: they are so short together that no bound of one can be exceeded."""
-        blocks = text.split("\n\n")
-        last = blocks.pop()
-        for block in blocks:
-            if roomy and not self._open_fields and block.startswith("data: ") and "\n" not in block:
-                yield "message", block[6:]
+        groups = block.split(b"\n\n")
+        last = groups.pop()
+        single = roomy and block.count(b"\n") == 2 * len(groups)  # then each group is one line
+        for group in groups:
+            if single and group.startswith(b"data: ") and not self._open_fields:
+                yield "message", group[6:]
                 continue
-            yield from self._lines(block.split("\n"))
+            yield from self._lines(group.split(b"\n"))
             yield from self._dispatch()
-        yield from self._lines(last.split("\n")[:-1])
+        yield from self._lines(last.split(b"\n")[:-1])
 
-    def _lines(self, lines: list[str]) -> Iterator[Event]:
+    def _lines(self, lines: list[bytes]) -> Iterator[RawEvent]:
         for line in lines:
             if not line:
                 yield from self._dispatch()
-            elif line[0] == ":":
+            elif line.startswith(b":"):
                 self.comments += 1
                 if self.comments > self._limits.stream_comments:
                     raise _too_much("comments", "comments", self._limits.stream_comments)
             else:
-                self._field(*_split_field(line))
+                name, _, value = line.partition(b":")
+                self._field(name, value.removeprefix(b" "))
 
-    def _field(self, name: str, value: str) -> None:
+    def _field(self, name: bytes, value: bytes) -> None:
         self._open_fields += 1
-        if name == "data":
+        if name == b"data":
             self._data.append(value)
-            self._data_bytes += _utf8_bytes(value) + 1
+            self._data_bytes += len(value) + 1
             if self._data_bytes - 1 > self._limits.stream_event_bytes:
                 raise _too_much("event-bytes", "bytes an event", self._limits.stream_event_bytes)
-        elif name == "event":
+        elif name == b"event":
             self._name = value
         elif name not in _KNOWN_FIELDS:
             self.unknown += 1
 
-    def _dispatch(self) -> Iterator[Event]:
+    def _dispatch(self) -> Iterator[RawEvent]:
         """A blank line: the event, if it has data, and a fresh start."""
         data, name = self._data, self._name
         if data:
             self._data, self._data_bytes = [], 0
         else:
             self.undispatched += self._open_fields
-        self._name, self._open_fields = "", 0
+        self._name, self._open_fields = b"", 0
         if data:
-            yield name or "message", "\n".join(data)
-
-
-def _split_field(line: str) -> tuple[str, str]:
-    name, _, value = line.partition(":")
-    return name, value.removeprefix(" ")
-
-
-def _utf8_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
+            yield name.decode() or "message", b"\n".join(data)
 
 
 def _too_much(rule: str, what: str, bound: int) -> StreamViolation:
@@ -190,7 +186,7 @@ def stream_events(chunks: Iterable[bytes], limits: Limits | None = None) -> tupl
     events: list[Event] = []
     try:
         for chunk in chunks:
-            events.extend(decoder.feed(chunk))
+            events.extend((name, data.decode()) for name, data in decoder.feed(chunk))
     except StreamViolation as violation:
         return events, str(violation)
     return events, None

@@ -291,6 +291,11 @@ def test_the_table_is_total_and_failed_is_terminal() -> None:
     assert [pair for pair in closing if pair[0] is not State.CLOSED] == [(State.DONE, Signal.EOF)]
 
 
+def test_a_chunk_in_the_middle_changes_no_state() -> None:
+    """The machine does not ask the table for it, because there are so many."""
+    assert advance(State.STREAMING, Signal.CHUNK) == (State.STREAMING, None, None, None)
+
+
 FRAGMENTS = [
     *(OPEN, last(), DONE, chunk(role="user"), chunk(id="2"), chunk(usage=USAGE), chunk(finish="stop")),
     *(event("oops"), event("{}"), event("[" * 3_000), event('"\\ud800"'), chunk(created=10**30), chunk("ä")[:70]),
