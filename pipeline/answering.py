@@ -149,7 +149,7 @@ class Answerer:
                 raise
         notes.submission = got
         if notes.asked.answer_schema is not None:
-            checked = check_answer(got, notes.asked.answer_schema, self._shop.limits)
+            checked = await in_thread(check_answer, got, notes.asked.answer_schema, self._shop.limits)
             notes.submission = got = replace(checked.completion, structured=checked.structured)
         notes.ended(got.outcome, got.rule, got.reason)
 

@@ -85,8 +85,10 @@ class Notes:
     reason: str | None = ABANDONED[2]
 
     def ended(self, outcome: Outcome, rule: str | None, reason: str | None) -> None:
-        """The attempt's one outcome."""
+        """The attempt's one outcome. What is unavailable was not answered, whatever had come by then."""
         self.outcome, self.rule, self.reason = outcome, rule, reason
+        if outcome is Outcome.UNAVAILABLE:
+            self.submission = None
 
     def bare(self) -> None:
         """Forget what was found on the way: for the receipt that says that these notes could not be written."""

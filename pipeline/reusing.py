@@ -39,6 +39,8 @@ def find_answer(shop: Workshop, request: ChatRequest) -> FoundAnswer | None:
         return None
     verdict = verify_receipt(found.receipt, found.data, storage.blobs)
     receipt = parse_receipt(found.data) if verdict.verdict is VerdictName.VALID else None
+    if receipt is not None and receipt.limits.digest != str(shop.limits.digest()):
+        return None  # under other limits the same stream may have another end
     told = found.result.answer if found.result.answer is not None else found.result.partial
     if receipt is None or receipt.answer is None or told is None or not _is_text_of(told, receipt):
         rules = ", ".join(finding.rule for finding in verdict.findings) or "the row is not what the receipt says"
