@@ -90,6 +90,17 @@ def test_environment_that_is_there(checkout: Path, path: Path) -> None:
     assert _launch(checkout, path, "run").returncode == 3
 
 
+def test_packages_that_cannot_be_installed(checkout: Path, path: Path) -> None:
+    """Where the package index fails the launcher ends with 3, says what to type, and takes no half for a whole."""
+    _python(path, "python3", f'exec {sys.executable} "$@"')
+    _python(path, "uv", '[ "$1" = venv ] || { echo "uv: no index" >&2; exit 2; }')
+    ended = _launch(checkout, path, "settings")
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert "requirements.lock could not be installed" in ended.stderr
+    assert f"type: {checkout / 'mosaic'} settings" in ended.stderr
+    assert not (checkout / ".venv" / ".stamp").exists()
+
+
 def test_by_a_link(checkout: Path, path: Path, tmp_path: Path) -> None:
     """Called through a link from elsewhere the launcher still finds its own checkout."""
     link = tmp_path / "linked"
