@@ -20,6 +20,7 @@ from contracts.digest import Digest
 from contracts.errors import NeedMissing, StorageError, WorkerUnavailable
 from contracts.limits import Limits
 from contracts.release import Release
+from contracts.release_document import Build, KeyValuePolicy, Model, ReleaseLimits, Wheel
 from sandbox.spawn import Child, spawn
 from serving.calibration.bundle import unpack
 from serving.model_bundle import ModelBundle, file_digest
@@ -168,19 +169,75 @@ class EmbeddedWorker:
 
 
 def release_of(bundle: ModelBundle) -> Release:
-    """The release that the embedded engine and `bundle` are. Raises NeedMissing without the engine's wheel."""
+    """The release that the embedded engine and `bundle` are. Raises NeedMissing without the engine's wheel.
+
+    It was made here, so there is no upstream commit and there are no licence files; nor is there a server to launch.
+    """
     name = "calibration" if bundle.calibration_model else "embedded"
     return Release(
+        document="release.v1",
         name=f"{name}-{ENGINE}",
         engine=ENGINE,
-        engine_build=f"mistralrs=={ENGINE} wheel {_extension_digest()}",
+        build=Build(
+            binary=None,
+            wheel=Wheel(distribution="mistralrs", version=ENGINE, library=str(_extension_digest())),
+            target=None,
+            features=None,
+            toolchain=None,
+            driver=None,
+        ),
+        backend="cpu",
         route=bundle.route,
-        model_bundle=str(bundle.digest),
-        public_model_id=f"mosaic/{bundle.route.removeprefix('mosaic-')}",
+        model=_model_of(bundle),
+        launch=None,
+        kv=KeyValuePolicy(paged_attention="off", prefix_cache_n=0, tenants="shared"),
         modalities=(Modality.IMAGE, Modality.AUDIO, Modality.VIDEO),
+        limits=ReleaseLimits(
+            context_tokens=CONTEXT_TOKENS,
+            max_seqs=SLOTS,
+            max_seq_len=None,
+            max_batch_size=None,
+            max_num_images=None,
+            max_edge=None,
+            max_image_length=None,
+        ),
         calibration_model=bundle.calibration_model,
-        context_tokens=CONTEXT_TOKENS,
     )
+
+
+def _model_of(bundle: ModelBundle) -> Model:
+    """The bundle as a release names it."""
+    return Model(
+        public_id=f"mosaic/{bundle.route.removeprefix('mosaic-')}",
+        revision=None,
+        bundle=str(bundle.digest),
+        tokenizer=_digest_within(bundle, "tokenizer.json"),
+        processor=_digest_within(bundle, "processor_config.json"),
+        chat_template=_chat_template_digest(bundle),
+        licences=(),
+        format="plain",
+        dtype="f32",
+        quantisation=None,
+        topology=None,
+    )
+
+
+def _digest_within(bundle: ModelBundle, name: str) -> str | None:
+    path = bundle.path / name
+    return str(file_digest(path)) if path.exists() else None
+
+
+def _chat_template_digest(bundle: ModelBundle) -> str | None:
+    """Of the template's text, which stands in the tokenizer's configuration; None where the bundle has none."""
+    path = bundle.path / "tokenizer_config.json"
+    if not path.exists():
+        return None
+    try:
+        configuration = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise StorageError("model-bundle-unreadable", f"{path.name}: {type(error).__name__}") from error
+    template = configuration.get("chat_template") if isinstance(configuration, dict) else None
+    return str(Digest.of(template.encode())) if isinstance(template, str) else None
 
 
 @cache

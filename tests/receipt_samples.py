@@ -34,9 +34,9 @@ from contracts.receipt import (
     receipt_id,
     timestamp,
 )
-from contracts.release import Release
 from contracts.request import ChatRequest, build_request, question_document
 from contracts.result import QuestionResult, ResultEngine
+from tests.contracts.releases import embedded_release
 from tests.contracts.wire_chunks import DONE, ROUTE, USAGE, chunk
 
 TENANT = "acme"
@@ -45,17 +45,7 @@ ORIGINAL = b"the bytes as acquired"
 IMAGE = b"\x89PNG pretended"
 DERIVED = b"GIF89a pretended"
 LIMITS = Limits()
-RELEASE = Release(
-    name="calibration",
-    engine="0.9.5",
-    engine_build="mistralrs==0.9.5",
-    route=ROUTE,
-    model_bundle=str(Digest.of(b"weights")),
-    public_model_id="calibration",
-    modalities=(Modality.IMAGE, Modality.AUDIO, Modality.VIDEO),
-    calibration_model=True,
-    context_tokens=2048,
-)
+RELEASE = embedded_release(route=ROUTE)
 ENGINE = ResultEngine("calibration", str(RELEASE.identity()), calibration_model=True)
 COMPLETE = chunk("Two ") + chunk("circles", finish="stop", usage=USAGE) + DONE
 LENGTH = chunk("Two ") + chunk("ci", finish="length", usage=USAGE) + DONE
