@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cli import demo, inspect, policy, reap, receipts, results, run, settings, stream, worker
+from cli import demo, inspect, policy, reap, receipts, release, results, run, settings, stream, worker
 from cli.exit_codes import INTERRUPTED, UNAVAILABLE, exit_code
 from cli.output import say
 from contracts.errors import EvidenceError
@@ -43,6 +43,7 @@ app.command("inspect")(inspect.inspect)
 app.command("reap")(reap.reap)
 app.command("settings")(settings.settings)
 app.add_typer(receipts.app, name="receipts")
+app.add_typer(release.app, name="release")
 app.add_typer(stream.app, name="stream")
 app.add_typer(policy.app, name="policy")
 app.add_typer(worker.app, name="worker")

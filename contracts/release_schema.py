@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from contracts.profile import PROFILES
-from contracts.release_document import ReleaseDocument
+from contracts.release_document import SECTIONS, ReleaseDocument
 from contracts.release_rules import HOST
+from contracts.release_words import FIELD_WORDS
 
 SCHEMA_ID = "urn:mosaic-evidence:schema:release:v1"
 
@@ -25,9 +26,16 @@ def release_schema() -> dict[str, Any]:
     generated = msgspec.json.schema(ReleaseDocument, ref_template="#/$defs/{name}")
     definitions: dict[str, Any] = generated["$defs"]
     release = definitions.pop(ReleaseDocument.__name__)
-    release["properties"]["engine"] = {"enum": list(PROFILES)}
+    release["properties"]["engine"] |= {"enum": list(PROFILES)}
+    for section, struct in SECTIONS.items():
+        properties = (definitions[struct.__name__] if section else release)["properties"]
+        for name, value in properties.items():
+            words = FIELD_WORDS.get(".".join((*section, name)))
+            if words is not None:
+                value["description"] = words
     launch = definitions["Launch"]["properties"]
-    launch["host"], launch["ui"] = {"const": HOST}, {"const": False}
+    launch["host"] |= {"const": HOST}
+    launch["ui"] |= {"const": False}
     one_build = [{"properties": {kind: {"type": "null"}}} for kind in ("binary", "wheel")]
     definitions["Build"]["oneOf"] = one_build
     return {
