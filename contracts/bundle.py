@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -17,17 +16,27 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from contracts.artifact import Modality
-from contracts.bundle_document import VERSION, AnswerDocument, BundleDocument, PartDocument, QuestionDocument
+from contracts.bundle_document import (
+    VERSION,
+    AnswerDocument,
+    BundleDocument,
+    PartDocument,
+    QuestionDocument,
+    RetryDocument,
+)
 from contracts.bundle_json import read_json
 from contracts.bundle_reader import Document
-from contracts.bundle_rules import Finding, part_kind, question_findings, tokens_findings
+from contracts.bundle_rules import Finding, defaults_findings, part_kind, question_findings
 from contracts.bundle_types import type_findings
 from contracts.bundle_yaml import read_yaml
 from contracts.digest import Digest, canonical_digest, canonical_json
 from contracts.errors import InputError
 from contracts.limits import Limits
 from contracts.locator import FileSource, UrlSource
+from contracts.parameters import NO_PARAMETERS, NotHonoured, ParametersDocument, decimal_string
 from contracts.question import Ordering, TextPart
+from contracts.request_bounds import counted
+from contracts.retry import NO_RETRY, RetryRule
 
 DEFAULT_OUTPUT_TOKENS = 256  # a paragraph; who wants more says so
 MAX_FINDINGS = 20  # more than anybody mends before the next try
@@ -84,6 +93,9 @@ class BundleQuestion:
     release: str | None
     answer_schema: dict[str, Any] | None = field(hash=False)
     labels: Mapping[str, str] = field(hash=False)
+    parameters: ParametersDocument = NO_PARAMETERS
+    not_honoured: NotHonoured = NotHonoured.REFUSE
+    retry: RetryRule = NO_RETRY
 
     @property
     def media(self) -> tuple[MediaSource, ...]:
@@ -102,7 +114,18 @@ class BundleQuestion:
             "release": self.release,
             "answer": "text" if self.answer_schema is None else {"json_schema": self.answer_schema},
             "labels": dict(self.labels),
-        }
+        } | self._rarely_said()
+
+    def _rarely_said(self) -> dict[str, Any]:
+        """What is in the digest only where it is not the default, so that it changed no older bundle's digest."""
+        said: dict[str, Any] = {}
+        if self.parameters != NO_PARAMETERS:
+            said["parameters"] = self.parameters.identity()
+        if self.not_honoured is not NotHonoured.REFUSE:
+            said["not_honoured"] = self.not_honoured.value
+        if self.retry != NO_RETRY:
+            said["retry"] = {"attempts": self.retry.attempts, "change_budget": self.retry.change_budget}
+        return said
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +186,6 @@ def apply_assertions(bundle: Bundle, *, tenant: str, policy_name: str, limits: L
     return narrowed
 
 
-def decimal_string(value: float) -> str:
-    """`value` as the shortest decimal that reads back as it, without exponent: 0 is "0", 0.7 is "0.7"."""
-    return format(Decimal(repr(float(value) + 0.0)).normalize(), "f")  # adding zero turns -0.0 into 0.0
-
-
 def _read(data: bytes, name: str) -> Document:
     try:
         text = data.decode("utf-8-sig")
@@ -186,7 +204,7 @@ def _findings(document: BundleDocument, limits: Limits) -> Iterator[Finding]:
         reason = f"expected at most {limits.bundle_questions} questions, got {len(document.questions)}"
         yield ("questions",), "bundle-questions", reason
         return
-    yield from tokens_findings(document.max_output_tokens, (), limits)
+    yield from defaults_findings(document, (), limits)
     seen: dict[str, int] = {}
     for index, question in enumerate(document.questions):
         first = seen.setdefault(question.id, index)
@@ -217,6 +235,9 @@ def _check_count(count: int, limits: Limits, bundle_id: str) -> None:
 def _sizes(question: BundleQuestion) -> Iterator[tuple[str, int]]:
     """Everything about a question that a limit bounds, by the limit's name."""
     yield "question_parts", len(question.parts)
+    for modality in Modality:
+        yield counted(modality), sum(part.modality is modality for part in question.media)
+    yield "question_attempts", question.retry.attempts
     yield "prompt_bytes", sum(len(part.text.encode()) for part in question.parts if isinstance(part, TextPart))
     yield "output_tokens", question.max_output_tokens
     yield "labels", len(question.labels)
@@ -247,7 +268,14 @@ def _question(question: QuestionDocument, top: BundleDocument) -> BundleQuestion
         release=_or(question.release, _or(top.release, None)),
         answer_schema=question.answer.json_schema if isinstance(question.answer, AnswerDocument) else None,
         labels=question.labels,
+        parameters=_or(question.parameters, _or(top.parameters, NO_PARAMETERS)),
+        not_honoured=_or(question.not_honoured, _or(top.not_honoured, NotHonoured.REFUSE)),
+        retry=_retry(_or(question.retry, top.retry)),
     )
+
+
+def _retry(asked: RetryDocument | UnsetType) -> RetryRule:
+    return NO_RETRY if isinstance(asked, UnsetType) else RetryRule(asked.attempts, asked.change_budget)
 
 
 def _part(part: PartDocument) -> BundlePart:

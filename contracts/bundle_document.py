@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from contracts.parameters import NotHonoured, ParametersDocument
 from contracts.question import Ordering
 
 VERSION = 1
@@ -54,6 +55,13 @@ class AnswerDocument(Struct, forbid_unknown_fields=True, frozen=True):
     json_schema: dict[str, Any]
 
 
+class RetryDocument(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How often a question may be tried, and whether a later try may have another token budget."""
+
+    attempts: Annotated[int, Meta(ge=1)] = 1
+    change_budget: bool = False
+
+
 class DefaultsDocument(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """What may stand at the top for all questions, or in one question for itself."""
 
@@ -61,6 +69,9 @@ class DefaultsDocument(Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     temperature: Temperature | UnsetType = UNSET
     ordering: Ordering | UnsetType = UNSET
     release: ReleaseName | UnsetType = UNSET
+    parameters: ParametersDocument | UnsetType = UNSET
+    not_honoured: NotHonoured | UnsetType = UNSET
+    retry: RetryDocument | UnsetType = UNSET
 
 
 class QuestionDocument(DefaultsDocument, frozen=True, kw_only=True):

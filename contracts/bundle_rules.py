@@ -14,10 +14,11 @@ from msgspec import UNSET, UnsetType
 
 from contracts.answer_form import form_findings
 from contracts.artifact import Modality
-from contracts.bundle_document import AnswerDocument, PartDocument, QuestionDocument
+from contracts.bundle_document import AnswerDocument, DefaultsDocument, PartDocument, QuestionDocument
 from contracts.bundle_reader import Path, shown
 from contracts.limits import Limits
 from contracts.locator import redact_url
+from contracts.request_bounds import counted
 
 Finding = tuple[Path, str, str]
 
@@ -39,6 +40,11 @@ def question_findings(question: QuestionDocument, where: Path, limits: Limits) -
     if len(question.parts) > limits.question_parts:
         reason = f"expected at most {limits.question_parts} parts, got {len(question.parts)}"
         yield (*where, "parts"), "bundle-parts", reason
+    for modality in Modality:
+        name, got = counted(modality), sum(getattr(part, modality.value) is not UNSET for part in question.parts)
+        if got > getattr(limits, name):
+            reason = f"expected at most {getattr(limits, name)} {modality.value} parts, got {got}"
+            yield (*where, "parts"), "bundle-parts", reason
     for index, part in enumerate(question.parts):
         yield from _part_findings(part, (*where, "parts", index))
     texts = [part.text for part in question.parts if not isinstance(part.text, UnsetType)]
@@ -47,17 +53,21 @@ def question_findings(question: QuestionDocument, where: Path, limits: Limits) -
     size = sum(len(text.encode()) for text in texts)
     if size > limits.prompt_bytes:
         yield (*where, "parts"), "bundle-prompt", f"expected at most {limits.prompt_bytes} bytes of text, got {size}"
-    yield from tokens_findings(question.max_output_tokens, where, limits)
+    yield from defaults_findings(question, where, limits)
     yield from _label_findings(question.labels, (*where, "labels"), limits)
     if isinstance(question.answer, AnswerDocument):
         for path, rule, reason in form_findings(question.answer.json_schema, limits):
             yield (*where, "answer", "json_schema", *path), "bundle-schema", f"{rule}: {reason}"
 
 
-def tokens_findings(tokens: int | UnsetType, where: Path, limits: Limits) -> Iterator[Finding]:
-    """Whether a token budget is within the limit."""
+def defaults_findings(asked: DefaultsDocument, where: Path, limits: Limits) -> Iterator[Finding]:
+    """Whether the token budget and the number of tries are within their limits."""
+    tokens, retry = asked.max_output_tokens, asked.retry
     if not isinstance(tokens, UnsetType) and tokens > limits.output_tokens:
         yield (*where, "max_output_tokens"), "bundle-tokens", f"expected at most {limits.output_tokens}, got {tokens}"
+    if not isinstance(retry, UnsetType) and retry.attempts > limits.question_attempts:
+        reason = f"expected at most {limits.question_attempts}, got {retry.attempts}"
+        yield (*where, "retry", "attempts"), "bundle-attempts", reason
 
 
 def _part_findings(part: PartDocument, where: Path) -> Iterator[Finding]:

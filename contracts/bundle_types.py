@@ -13,9 +13,17 @@ from typing import Any
 
 import msgspec
 
-from contracts.bundle_document import VERSION, AnswerDocument, HeadDocument, PartDocument, QuestionDocument
+from contracts.bundle_document import (
+    VERSION,
+    AnswerDocument,
+    HeadDocument,
+    PartDocument,
+    QuestionDocument,
+    RetryDocument,
+)
 from contracts.bundle_reader import Path, shown
 from contracts.bundle_rules import Finding
+from contracts.parameters import ParametersDocument
 
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`)?$", flags=re.DOTALL)
 _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>[0-9]+)\]|\[\.\.\.\]")
@@ -62,6 +70,9 @@ def _unknown_keys(value: Any, kind: type[msgspec.Struct], where: Path) -> Iterat
             close = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(sorted(known))}"
             yield (*where, key), "bundle-unknown-key", f"unknown key {shown(key)}; {hint}"
+    if kind in (HeadDocument, QuestionDocument):
+        yield from _unknown_keys(value.get("parameters"), ParametersDocument, (*where, "parameters"))
+        yield from _unknown_keys(value.get("retry"), RetryDocument, (*where, "retry"))
     if kind is QuestionDocument:
         parts = value.get("parts")
         for index, part in enumerate(parts if isinstance(parts, list) else []):

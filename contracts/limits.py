@@ -26,11 +26,15 @@ class Limits:
     bundle_bytes: int = 256 * MIB  # a million questions of a few lines each
     bundle_questions: int = 1_000_000  # beyond it a bundle is split: one ledger range per bundle
     question_parts: int = 16  # engines plan device memory for a handful of media; more is another question
+    question_images: int = 16  # as many as parts; a deployment with less device memory narrows it
+    question_audios: int = 8  # a recording is hundreds of tokens, a still some seventy
+    question_videos: int = 4  # each is frames: eight stills' worth
     prompt_bytes: int = 64 * KIB  # far over any context we run, far under the body limit
     labels: int = 32  # labels are keys for people, not a payload
     label_bytes: int = 1 * KIB  # one line of text
     schema_bytes: int = 64 * KIB  # an answer form larger than its prompt is a mistake
     request_bytes: int = 1 * MIB  # a file:// request is prompt + paths; engines take 50 MiB
+    request_data_bytes: int = 50 * MIB  # media as data: URLs; engines cap the body there and have no flag for it
     output_tokens: int = 4_096  # under half the engine's 10,000-response channel, which blocks when full
 
     # Encoded bytes.
@@ -40,6 +44,8 @@ class Limits:
     question_bytes: int = 768 * MIB  # one video and its stills, not sixteen videos
 
     # Decoded work.
+    question_pixels: int = 40_000_000_000  # frames x pixels of all stills and clips: 10 min of 1080p at 30 fps
+    question_samples: int = 1_500_000_000  # of all channels: four hearings of two hours at 24 kHz, stereo
     frame_pixels: int = 64_000_000  # Pillow warns at 89 Mpx; a phone has 50
     frame_side_px: int = 20_000  # a scan, not a strip that makes a decoder allocate rows for nothing
     animation_pixels: int = 256_000_000  # frames x pixels: a 1 MB GIF can cost 14 s without it
@@ -77,6 +83,10 @@ class Limits:
     first_event_s: float = 300.0  # the engine queues without telling
     idle_gap_s: float = 60.0  # six missed keep-alives
     total_s: float = 1_800.0  # 4,096 tokens at 2.3 tokens/s
+
+    # Trying again.
+    question_attempts: int = 5  # a fault that outlasts five tries is no passing one
+    retry_delay_s: float = 10.0  # longest pause before a try; a restarted engine is back by then
 
     # Staging.
     lease_ttl_s: float = 120.0  # renewed at a third; a dead holder's file stays at most this long

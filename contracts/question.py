@@ -12,6 +12,7 @@ from typing import Any
 
 from contracts.artifact import Artifact
 from contracts.locator import Locator
+from contracts.parameters import NO_PARAMETERS, NotHonoured, ParametersDocument
 
 
 class Ordering(str, Enum):
@@ -44,7 +45,8 @@ class Question:
     """What is asked. `parts` is in the bundle's order, and order is meaning.
 
     `answer_schema` is a JSON Schema, or None for free text. `temperature` is a decimal string ("0", "0.7"):
-    identities hold no floats.
+    identities hold no floats. `not_honoured` says what happens to parameters that the engine ignores; it is not part
+    of what is asked.
     """
 
     parts: tuple[Part, ...]
@@ -52,6 +54,8 @@ class Question:
     temperature: str = "0"
     answer_schema: dict[str, Any] | None = field(default=None, hash=False)
     ordering: Ordering = Ordering.AUTO
+    parameters: ParametersDocument = NO_PARAMETERS
+    not_honoured: NotHonoured = NotHonoured.REFUSE
 
     @property
     def media(self) -> tuple[MediaPart, ...]:

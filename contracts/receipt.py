@@ -77,11 +77,16 @@ class PartRecord(_Document, frozen=True, kw_only=True):
 
 
 class RequestRecord(_Document, frozen=True, kw_only=True):
-    """The request's bytes as sent (a blob), and how its parts were laid out in messages."""
+    """The request's bytes as sent (a blob), and how its parts were laid out in messages.
+
+    `requested_not_honoured` names the parameters that were asked for and not sent, because the engine ignores them, as
+    the bundle chose; absent where there are none.
+    """
 
     digest: DigestText
     size_bytes: Count
     ordering_form: str
+    requested_not_honoured: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] | msgspec.UnsetType = msgspec.UNSET
 
 
 class StreamRecord(_Document, frozen=True, kw_only=True):

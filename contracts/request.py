@@ -8,18 +8,19 @@ streams. What a question is (`question_digest`) does not depend on host, release
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from contracts.artifact import Artifact
 from contracts.digest import Digest, canonical_digest, wire_json
 from contracts.errors import ContractRefused
 from contracts.limits import Limits
 from contracts.locator import Derived, locator_digest
 from contracts.ordering import Label, OrderingForm, Placed, lay_out, ordering_form, part_kinds
+from contracts.parameters import judge_parameters
 from contracts.profile import Profile
 from contracts.question import MediaPart, Part, Question
+from contracts.request_bounds import check_bounds
+from contracts.transport import MediaUrls, body_bound, check_room
 
 SCHEMA_NAME = "answer"
 _GUIDANCE = {"whitespace_flexible": False}
@@ -28,7 +29,10 @@ _TEMPERATURE = re.compile(r"(?:0|1)(?:\.[0-9]{1,6})?|2(?:\.0{1,6})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A request as sent, and what it was built from. Digests of artifacts and locators are in the media's order."""
+    """A request as sent, and what it was built from. Digests of artifacts and locators are in the media's order.
+
+    `not_honoured` names parameters that were asked for and are not in the body, because the engine ignores them.
+    """
 
     body: bytes
     digest: Digest
@@ -38,6 +42,7 @@ class ChatRequest:
     max_tokens: int
     artifact_digests: tuple[Digest, ...]
     locator_digests: tuple[Digest, ...]
+    not_honoured: tuple[str, ...] = ()
 
 
 def question_digest(question: Question, form: OrderingForm) -> Digest:
@@ -47,12 +52,14 @@ def question_digest(question: Question, form: OrderingForm) -> Digest:
 
 def question_document(question: Question, form: OrderingForm) -> dict[str, Any]:
     """What identifies a question: ordered parts, answer form, parameters and ordering form. Receipts hold it."""
+    parameters = question.parameters.identity()
     return {
         "parts": [_part_identity(part) for part in question.parts],
         "answer_schema": question.answer_schema,
         "max_output_tokens": question.max_output_tokens,
         "temperature": _temperature(question.temperature),
         "ordering_form": form.value,
+        **({"parameters": parameters} if parameters else {}),
     }
 
 
@@ -61,24 +68,27 @@ def build_request(
     *,
     profile: Profile,
     route: str,
-    staged_url: Callable[[Artifact], str],
+    staged_url: MediaUrls,
     limits: Limits,
 ) -> ChatRequest:
-    """Build the request for `question`; `staged_url` names where the worker finds an artifact.
+    """Build the request for `question`; `staged_url` names where the worker finds an artifact, or is a `DataUrls`.
 
-    Raises ContractRefused with the name of the bound or rule: `question-empty`, `question-parts`, `prompt-text`,
-    `prompt-bytes`, `output-tokens`, `temperature`, `answer-form`, `ordering-strict`, `request-bytes`.
+    Raises ContractRefused with the name of the bound or rule: those of `check_bounds`, `temperature`, `answer-form`,
+    `parameter-not-honoured`, `parameter-deviates`, `ordering-strict`, `request-bytes`; and what `staged_url` raises.
     """
-    _check_bounds(question, limits)
+    check_bounds(question, limits)
+    check_room(staged_url, tuple(part.artifact for part in question.media), limits)
+    judged = judge_parameters(question.parameters, profile, question.not_honoured)
     kinds = part_kinds(question)
     form = ordering_form(kinds, profile, question.ordering)
     messages = [
         {"role": "user", "content": [_content(slot, question.parts, staged_url) for slot in message]}
         for message in lay_out(kinds, form, profile)
     ]
-    body = wire_json(_fields(question, messages, profile, route))
-    if len(body) > limits.request_bytes:
-        raise ContractRefused("request-bytes", f"expected at most {limits.request_bytes} bytes, got {len(body)}")
+    body = wire_json(_fields(question, messages, judged.sent, profile, route))
+    bound = body_bound(staged_url, limits)
+    if len(body) > bound:
+        raise ContractRefused("request-bytes", f"expected at most {bound} bytes, got {len(body)}")
     return ChatRequest(
         body=body,
         digest=Digest.of(body),
@@ -88,15 +98,19 @@ def build_request(
         max_tokens=question.max_output_tokens,
         artifact_digests=tuple(part.artifact.digest for part in question.media),
         locator_digests=tuple(locator_digest(part.locator) for part in question.media),
+        not_honoured=judged.not_honoured,
     )
 
 
-def _fields(question: Question, messages: list[Any], profile: Profile, route: str) -> dict[str, Any]:
+def _fields(
+    question: Question, messages: list[Any], parameters: dict[str, Any], profile: Profile, route: str
+) -> dict[str, Any]:
     wanted: dict[str, Any] = {
         "model": route,
         "messages": messages,
         "max_tokens": question.max_output_tokens,
         "temperature": float(_temperature(question.temperature)),
+        **parameters,
         "stream": True,
     }
     if question.answer_schema is not None:
@@ -112,7 +126,7 @@ def _response_format(schema: dict[str, Any], profile: Profile) -> dict[str, Any]
     return {"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, "schema": guided}}
 
 
-def _content(slot: Placed | Label, parts: tuple[Part, ...], staged_url: Callable[[Artifact], str]) -> dict[str, Any]:
+def _content(slot: Placed | Label, parts: tuple[Part, ...], staged_url: MediaUrls) -> dict[str, Any]:
     if isinstance(slot, Label):
         return {"type": "text", "text": slot.text}
     part = parts[slot.index]
@@ -136,26 +150,3 @@ def _temperature(text: str) -> str:
     if not _TEMPERATURE.fullmatch(text):
         raise ContractRefused("temperature", f"expected a decimal from 0 to 2, got {len(text)} characters")
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _check_bounds(question: Question, limits: Limits) -> None:
-    if not question.parts:
-        raise ContractRefused("question-empty", "expected at least one part, got none")
-    if len(question.parts) > limits.question_parts:
-        raise ContractRefused(
-            "question-parts", f"expected at most {limits.question_parts} parts, got {len(question.parts)}"
-        )
-    prompt_bytes = sum(_text_bytes(part.text) for part in question.parts if not isinstance(part, MediaPart))
-    if prompt_bytes > limits.prompt_bytes:
-        raise ContractRefused("prompt-bytes", f"expected at most {limits.prompt_bytes} bytes, got {prompt_bytes}")
-    if not 1 <= question.max_output_tokens <= limits.output_tokens:
-        raise ContractRefused(
-            "output-tokens", f"expected 1 to {limits.output_tokens} tokens, got {question.max_output_tokens}"
-        )
-
-
-def _text_bytes(text: str) -> int:
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError as error:
-        raise ContractRefused("prompt-text", f"a lone surrogate at character {error.start} of a text part") from None

@@ -1,12 +1,14 @@
 """The bytes of a request against the receipt that names them: they are exactly what the builder makes of its parts.
 
 The request is built again by the code that built it, so that nothing more, less or other can be in it. Two things are
-taken from the body, because the receipt does not fix them: the folder in which the media were staged, and the order of
-the keys within the answer form.
+taken from the body, because the receipt does not fix them: how the media were carried (the folder in which they were
+staged, or their bytes, which must have the artifacts' digests), and the order of the keys within the answer form.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,11 +21,13 @@ from contracts.digest import Digest, canonical_json
 from contracts.errors import EvidenceError, InputError
 from contracts.limits import Limits
 from contracts.locator import Derived, FileSource, Locator
+from contracts.parameters import NotHonoured, parameters_of
 from contracts.profile import Profile
 from contracts.question import MediaPart, Part, Question, TextPart
 from contracts.receipt import PartRecord, Receipt
 from contracts.request import ChatRequest, build_request
 from contracts.strict_json import read_strict
+from contracts.transport import DataUrls, MediaUrls
 
 _BODY_DEPTH = 80  # an answer form of 64 levels, and what holds it
 _STAGED_URL = re.compile(r"(file:///(?:[^?#]*/)?)[0-9a-f]{64}\.[a-z0-9]{2,4}")
@@ -39,6 +43,7 @@ class _Asked(msgspec.Struct, frozen=True):
     max_output_tokens: int
     temperature: str
     answer_schema: dict[str, Any] | None
+    parameters: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +73,49 @@ def request_faults(receipt: Receipt, body: bytes, profile: Profile, limits: Limi
         yield "question-digest", f"expected {receipt.question_digest}, what was asked has {built.question_digest}"
     if receipt.request is not None and receipt.request.ordering_form != built.ordering_form.value:
         yield "question-form", f"the parts are laid out as {built.ordering_form.value}, the receipt says another form"
+    noted = receipt.request.requested_not_honoured if receipt.request is not None else msgspec.UNSET
+    if (() if isinstance(noted, msgspec.UnsetType) else noted) != built.not_honoured:
+        yield "request-not-honoured", "the parameters that were not sent are not those that the engine ignores"
     if body != built.body:
         yield from _differences(said, _said(read_strict(built.body, max_depth=_BODY_DEPTH)), document)
 
 
 def _built(receipt: Receipt, asked: _Asked, said: _Said, profile: Profile, limits: Limits) -> ChatRequest:
-    folder = _folder(said, receipt.tenant)
     question = Question(
         parts=tuple(_part(part) for part in receipt.parts),
         max_output_tokens=asked.max_output_tokens,
         temperature=asked.temperature,
         answer_schema=_in_the_order_sent(asked.answer_schema, said.fields),
+        parameters=parameters_of(asked.parameters),
+        not_honoured=NotHonoured.RECORD,
     )
     return build_request(
         question,
         profile=profile,
         route=receipt.engine.route,
-        staged_url=lambda artifact: folder + artifact.staged_name,
+        staged_url=_urls(said, receipt.tenant),
         limits=limits,
     )
+
+
+def _urls(said: _Said, tenant: str) -> MediaUrls:
+    """The way in which the body carries its media, told by its first."""
+    first = said.media[0][1] if said.media else ""
+    if isinstance(first, str) and first.startswith("data:"):
+        carried = {Digest.of(data): data for _, url in said.media if (data := _carried(url)) is not None}
+        return DataUrls(lambda artifact: carried.get(artifact.digest, b""))
+    folder = _folder(said, tenant)
+    return lambda artifact: folder + artifact.staged_name
+
+
+def _carried(url: Any) -> bytes | None:
+    """The bytes in a data URL; None if it is none. Whether it is written as we write it is judged by what is built."""
+    if not isinstance(url, str):
+        return None
+    try:
+        return base64.b64decode(url.partition(";base64,")[2], validate=True)
+    except (binascii.Error, ValueError):
+        return None
 
 
 def _folder(said: _Said, tenant: str) -> str:

@@ -17,6 +17,7 @@ from contracts.bundle import BundleQuestion
 from contracts.errors import ContractRefused, EvidenceError, StorageError, WorkerUnavailable
 from contracts.ordering import ordering_form
 from contracts.outcome import Outcome
+from contracts.parameters import judge_parameters
 from contracts.question import Part, Question, TextPart
 from contracts.receipt import receipt_id
 from contracts.request import ChatRequest, build_request
@@ -92,6 +93,7 @@ class Answerer:
             if part.modality not in release.modalities:
                 accepted = ", ".join(modality.value for modality in release.modalities)
                 raise ContractRefused("modality", f"{release.name} accepts {accepted}, not {part.modality.value}")
+        judge_parameters(asked.parameters, release.engine_profile(), asked.not_honoured)
         kinds = tuple("text" if isinstance(part, TextPart) else part.modality.value for part in asked.parts)
         ordering_form(kinds, release.engine_profile(), asked.ordering)
         if asked.answer_schema is not None:
@@ -114,6 +116,8 @@ class Answerer:
             temperature=asked.temperature,
             answer_schema=asked.answer_schema,
             ordering=asked.ordering,
+            parameters=asked.parameters,
+            not_honoured=asked.not_honoured,
         )
 
     def _request(self, question: Question) -> ChatRequest:

@@ -10,6 +10,8 @@ import uuid
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from msgspec import UNSET
+
 from contracts.artifact import Modality
 from contracts.bundle import BundleQuestion, MediaSource
 from contracts.digest import Digest, canonical_digest
@@ -178,7 +180,10 @@ class Notes:
         if request is None or not (self.sent or self.outcome is Outcome.ABANDONED):
             return None
         return RequestRecord(
-            digest=str(request.digest), size_bytes=len(request.body), ordering_form=request.ordering_form.value
+            digest=str(request.digest),
+            size_bytes=len(request.body),
+            ordering_form=request.ordering_form.value,
+            requested_not_honoured=request.not_honoured or UNSET,
         )
 
     def _stream(self) -> StreamRecord | None:
