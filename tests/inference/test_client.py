@@ -102,7 +102,11 @@ _FAULTS: dict[str, tuple[Reply, Outcome, str]] = {
         Outcome.PROTOCOL_VIOLATION,
         "response-header-bytes",
     ),
-    "giant headers": (_with(_TYPE, _ID, ("x-giant", "y" * 999_999)), Outcome.PROTOCOL_VIOLATION, "http-framing"),
+    "giant headers": (
+        _with(_TYPE, _ID, ("x-giant", "y" * 999_999)),
+        Outcome.PROTOCOL_VIOLATION,
+        "response-header-bytes",
+    ),
     "a stream cut in the middle": (Reply((chunk("h"),), end=End.CUT), Outcome.INCOMPLETE, "transport-cut"),
     "a stream cut at once": (Reply((), end=End.CUT), Outcome.INCOMPLETE, "transport-cut"),
     "an error in the stream": (Reply((chunk("h"), b"data: out of luck\n\n", DONE)), Outcome.ENGINE_ERROR, "error-text"),
