@@ -57,7 +57,7 @@ Step = Stop | RetrySame | RetryChangedBudget
 _AGAIN = {
     Outcome.UNAVAILABLE: frozenset({"worker-connect", "worker-busy"}),
     Outcome.INCOMPLETE: frozenset({"transport-cut", "idle-deadline", "eof-inside-event", "eof-before-done"}),
-    Outcome.LEASE_LOST: frozenset({"lease-lost"}),
+    Outcome.LEASE_LOST: frozenset({"lease-lost", "lease-renewal"}),
 }
 """Ends that may be another's fault and pass. Deadlines for the first event and for all are not among them: who asks
 again makes the queue that they waited in longer."""

@@ -1,14 +1,17 @@
 """The way of one question: acquire, inspect, store, stage, submit, validate, record.
 
-Whatever happens on the way becomes one outcome with the rule that made it, and a receipt. Nothing is raised but a
-cancellation, and that only after it was recorded.
+Whatever happens on the way becomes one outcome with the rule that made it, and a receipt. Where the bundle permits, a
+question is tried again as another attempt with its own receipt; the last one's result is the question's. Nothing is
+raised but a cancellation, and that only after it was recorded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from contracts.question import Part, Question, TextPart
 from contracts.receipt import receipt_id
 from contracts.request import ChatRequest, build_request
 from contracts.result import QuestionResult
+from contracts.retry import RetryChangedBudget, Stop, Tried, next_step, retry_delay_s
 from pipeline.acquiring import ByteBudget, acquire_part
 from pipeline.holding import staged, while_renewing
 from pipeline.notes import Notes, RunFacts
@@ -33,18 +37,46 @@ _log = logging.getLogger(__name__)
 
 class Answerer:
     """Answers questions of one run. `folder` is the bundle's, `quarantine` the run's own; `again` asks the engine
-    also where the ledger has the answer."""
+    also where the ledger has the answer. `jitter` (0 to 1) spreads the pauses before later tries."""
 
-    def __init__(self, facts: RunFacts, *, folder: Path, quarantine: Path, again: bool) -> None:
+    def __init__(
+        self,
+        facts: RunFacts,
+        *,
+        folder: Path,
+        quarantine: Path,
+        again: bool,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
         self._facts = facts
         self._shop = facts.shop
         self._folder = folder
         self._quarantine = quarantine
         self._again = again
+        self._jitter = jitter
 
     async def answer(self, asked: BundleQuestion) -> QuestionResult:
-        """Bring one question to its one outcome."""
-        notes = Notes(self._facts, asked, time.time())
+        """Bring one question to its one outcome, in as many attempts as its bundle permits and the policy advises.
+
+        Between two attempts none is open: a cancellation then leaves the question with the last one's result.
+        """
+        limits, profile = self._shop.limits, self._shop.release.engine_profile()
+        notes, history = Notes(self._facts, asked, time.time()), tuple[Tried, ...]()
+        while True:
+            result = await self._attempt(notes)
+            last = notes.tried()
+            step = next_step(history, last, asked.retry, profile, limits.output_tokens)
+            if isinstance(step, Stop):
+                return result
+            history = (*history, last)
+            _log.info("attempt %s of question %s ended %s", notes.number, asked.id, last.outcome.value)
+            await asyncio.sleep(retry_delay_s(len(history), self._jitter(), limits.retry_delay_s))
+            notes = notes.again(
+                time.time(), step.max_tokens if isinstance(step, RetryChangedBudget) else last.max_tokens
+            )
+
+    async def _attempt(self, notes: Notes) -> QuestionResult:
+        """One attempt, recorded."""
         try:
             await self._go(notes)
         except asyncio.CancelledError:
@@ -64,7 +96,7 @@ class Answerer:
     async def _go(self, notes: Notes) -> None:
         """The way of one question, to the end that its notes then have."""
         self._check_asked(notes.asked)
-        question = notes.question = await self._acquire(notes)
+        question = notes.question = notes.question or await self._acquire(notes)
         self._shop.release.admit(question)
         request = self._request(question)
         notes.reused = None if self._again else await in_thread(find_answer, self._shop, request)

@@ -7,7 +7,7 @@ receipt that closes it.
 from __future__ import annotations
 
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 from msgspec import UNSET
@@ -38,6 +38,7 @@ from contracts.receipt import (
     timestamp,
 )
 from contracts.request import ChatRequest, question_document
+from contracts.retry import Tried
 from contracts.version import VERSION
 from inference.client import Submission
 from pipeline.acquiring import AcquiredPart
@@ -91,6 +92,16 @@ class Notes:
         self.outcome, self.rule, self.reason = outcome, rule, reason
         if outcome is Outcome.UNAVAILABLE:
             self.submission = None
+
+    def tried(self) -> Tried:
+        """The attempt as the retry policy sees it."""
+        asked = self.question or self.asked
+        return Tried(self.outcome, self.rule, asked.max_output_tokens)
+
+    def again(self, now: float, max_tokens: int) -> Notes:
+        """The next attempt of the same question: new ids, what was acquired, and a budget of `max_tokens`."""
+        asked = None if self.question is None else replace(self.question, max_output_tokens=max_tokens)
+        return Notes(self.facts, self.asked, now, self.number + 1, acquired=dict(self.acquired), question=asked)
 
     def bare(self) -> None:
         """Forget what was found on the way: for the receipt that says that these notes could not be written."""
