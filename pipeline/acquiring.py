@@ -8,10 +8,12 @@ decode.
 from __future__ import annotations
 
 import logging
+import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from contracts.artifact import Artifact, Modality
 from contracts.bundle import MediaSource
@@ -42,28 +44,52 @@ class AcquiredPart:
     inspection: CachedInspection
 
 
-class ByteBudget:
-    """The encoded bytes that the parts of one question may still have together."""
+class MediaBudget:
+    """What the parts of one question may still have together: encoded bytes, decoded pixels, decoded samples.
+
+    Three bounds, each spent and judged by itself.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._left = limits.question_bytes
+        self._bytes = limits.question_bytes
+        self._pixels = limits.question_pixels
+        self._samples = limits.question_samples
 
     def allowance(self, modality: Modality) -> int:
         """How many bytes the next part of `modality` may have. Raises MediaRejected when nothing is left."""
-        if self._left <= 0:
+        if self._bytes <= 0:
             allowed = self._limits.question_bytes
             raise MediaRejected("question-bytes", f"the media before this one used up the question's {allowed} bytes")
         own: int = getattr(self._limits, f"{modality.value}_bytes")
-        return min(own, self._left)
+        return min(own, self._bytes)
 
-    def spend(self, size_bytes: int) -> None:
-        """Take `size_bytes` off."""
-        self._left -= size_bytes
+    def spend(self, size_bytes: int, findings: Mapping[str, Any]) -> None:
+        """Take off a part's bytes and what they were decoded to.
+
+        Raises MediaRejected (`question-pixels`, `question-samples`) where the parts so far are too much together.
+        """
+        self._bytes -= size_bytes
+        self._pixels -= _product(findings, "width", "height", "frames")
+        self._samples -= _product(findings, "samples", "channels")
+        if self._pixels < 0:
+            allowed = self._limits.question_pixels
+            reason = f"expected at most {allowed} decoded pixels, got {allowed - self._pixels} with this part"
+            raise MediaRejected("question-pixels", reason)
+        if self._samples < 0:
+            allowed = self._limits.question_samples
+            reason = f"expected at most {allowed} decoded samples, got {allowed - self._samples} with this part"
+            raise MediaRejected("question-samples", reason)
+
+
+def _product(findings: Mapping[str, Any], *names: str) -> int:
+    """The product of counts that a confined child found: 0 where one is none, so that no lie gives anything back."""
+    counts = [value if isinstance(value := findings.get(name), int) and value > 0 else 0 for name in names]
+    return math.prod(counts)
 
 
 async def acquire_part(
-    shop: Workshop, source: MediaSource, *, folder: Path, quarantine: Path, budget: ByteBudget
+    shop: Workshop, source: MediaSource, *, folder: Path, quarantine: Path, budget: MediaBudget
 ) -> AcquiredPart:
     """Acquire one part; a file's path is beneath `folder`. Where a child died, its successor tries once more.
 
@@ -77,7 +103,7 @@ async def acquire_part(
 
 
 async def _try_part(
-    shop: Workshop, source: MediaSource, folder: Path, quarantine: Path, budget: ByteBudget
+    shop: Workshop, source: MediaSource, folder: Path, quarantine: Path, budget: MediaBudget
 ) -> AcquiredPart:
     with open_quarantine(quarantine) as file:
         record = await _acquire(shop, source, folder, budget.allowance(source.modality), file)
@@ -86,7 +112,7 @@ async def _try_part(
                 "sha256-mismatch", f"the bundle expects {source.sha256}, the bytes are {record.digest}"
             )
         found = await _inspect_and_store(shop, source.modality, record.digest, file)
-        budget.spend(record.size_bytes)
+        budget.spend(record.size_bytes, found.findings)
     locator: Locator = source.source
     if found.derivative is not None and found.transformation is not None:
         locator = Derived(record.digest, found.transformation)

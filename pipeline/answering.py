@@ -26,7 +26,7 @@ from contracts.receipt import receipt_id
 from contracts.request import ChatRequest, build_request
 from contracts.result import QuestionResult
 from contracts.retry import RetryChangedBudget, Stop, Tried, next_step, retry_delay_s
-from pipeline.acquiring import ByteBudget, acquire_part
+from pipeline.acquiring import MediaBudget, acquire_part
 from pipeline.holding import staged, while_renewing
 from pipeline.notes import Notes, RunFacts
 from pipeline.reusing import find_answer
@@ -133,7 +133,7 @@ class Answerer:
 
     async def _acquire(self, notes: Notes) -> Question:
         """All parts in the bundle's order, so that the byte budget and the record are the same every time."""
-        asked, parts, budget = notes.asked, list[Part](), ByteBudget(self._shop.limits)
+        asked, parts, budget = notes.asked, list[Part](), MediaBudget(self._shop.limits)
         for index, part in enumerate(asked.parts):
             if isinstance(part, TextPart):
                 parts.append(part)

@@ -51,6 +51,9 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_SPARE_STREAMS = (
+    64  # where its own bound is passed, libav says out of memory: so that ours is passed first, by its name
+)
 _PROBE_BYTES = 5_000_000
 _ANALYSE_US = 5_000_000
 
@@ -134,7 +137,7 @@ def _open(source: BinaryIO, demuxer: str, limits: Limits) -> av.container.InputC
     options = {
         "format_whitelist": demuxer if demuxer != "mov" else "mov,mp4",
         "protocol_whitelist": "none",
-        "max_streams": str(limits.media_streams),
+        "max_streams": str(limits.media_streams + _SPARE_STREAMS),
         "probesize": str(_PROBE_BYTES),
         "analyzeduration": str(_ANALYSE_US),
     }

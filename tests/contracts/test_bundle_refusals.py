@@ -183,7 +183,7 @@ def test_bytes_that_are_not_utf8_are_refused_with_their_line() -> None:
 def test_size_and_count_are_bounded() -> None:
     """A bundle over its bytes is not read; one over its questions is refused."""
     text = json.dumps(GOOD)
-    with pytest.raises(InputError, match=f"at most 10 bytes, got {len(text)}"):
+    with pytest.raises(InputError, match=f"bundle-size: .*at most 10 bytes, got {len(text)}"):
         parse(text, limits=Limits().changed({"bundle_bytes": 10}))
     with pytest.raises(InputError, match="at most 0 questions, got 1"):
         parse(text, limits=Limits().changed({"bundle_questions": 0}))
@@ -287,3 +287,23 @@ def test_a_form_is_refused_at_the_line_of_what_is_wrong_with_it() -> None:
     del schema["properties"]["n"]["maximum"]
     with pytest.raises(InputError, match=rf"b\.json:{pattern - 1}: schema-pattern: "):
         parse(json.dumps(with_question(answer={"json_schema": schema}), indent=1), "b.json")
+
+
+@pytest.mark.parametrize("kind", ["image", "audio", "video"])
+def test_parts_are_bounded_by_their_kind(kind: str) -> None:
+    """Two of a kind where one is allowed are refused, whatever the others' bounds; one is not."""
+    limits = Limits().changed({f"question_{kind}s": 1})
+    one = with_question(parts=[{kind: "a"}, {"text": "What?"}])
+    two = with_question(parts=[{kind: "a"}, {kind: "b"}, {"text": "What?"}])
+    assert len(parse(json.dumps(one), limits=limits).questions) == 1
+    with pytest.raises(InputError, match=f"bundle-parts: .*at most 1 {kind} parts, got 2"):
+        parse(json.dumps(two), limits=limits)
+
+
+def test_tries_are_bounded() -> None:
+    """For a question and for the bundle's default."""
+    for document in (with_question(retry={"attempts": 6}), GOOD | {"retry": {"attempts": 6}}):
+        with pytest.raises(InputError, match=r"bundle-attempts: .*at most 5, got 6"):
+            parse(json.dumps(document))
+    with pytest.raises(InputError, match="bundle-type"):
+        parse(json.dumps(with_question(retry={"attempts": 0})))

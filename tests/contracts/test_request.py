@@ -110,6 +110,9 @@ def test_other_temperatures_are_refused(text: str) -> None:
 BOUNDS = {
     "question-empty": (question(), Limits()),
     "question-parts": (question("image", "image", "Why?"), Limits().changed({"question_parts": 2})),
+    "question-images": (question("image", "image", "Why?"), Limits().changed({"question_images": 1})),
+    "question-audios": (question("audio", "audio", "Why?"), Limits().changed({"question_audios": 1})),
+    "question-videos": (question("video", "video", "Why?"), Limits().changed({"question_videos": 1})),
     "prompt-bytes": (question("äöü", "x"), Limits().changed({"prompt_bytes": 6})),
     "prompt-text": (question("\ud800"), Limits()),
     "output-tokens": (question("Why?", max_output_tokens=65), Limits().changed({"output_tokens": 64})),
@@ -125,6 +128,16 @@ def test_each_bound_refuses_by_its_own_name(rule: str) -> None:
     with pytest.raises(ContractRefused) as refused:
         build(asked, limits=limits)
     assert refused.value.rule == rule
+
+
+def test_no_bound_hides_another() -> None:
+    """A question that breaks six is told all six at once."""
+    asked = question("image", "audio", "video", "Why?", max_output_tokens=9)
+    names = ("question_parts", "question_images", "question_audios", "question_videos", "prompt_bytes", "output_tokens")
+    with pytest.raises(ContractRefused) as refused:
+        build(asked, limits=Limits().changed(dict.fromkeys(names, 0)))
+    told = str(refused.value)
+    assert [name for name in names if f"{name.replace('_', '-')}: " not in told] == []
 
 
 def test_bounds_are_inclusive_maxima() -> None:

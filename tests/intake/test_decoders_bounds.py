@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any
 
+import av
 import pytest
 
 from contracts.artifact import Modality
@@ -15,6 +17,20 @@ from tests import media_samples as samples
 
 IMAGE, AUDIO, VIDEO = Modality.IMAGE, Modality.AUDIO, Modality.VIDEO
 ONE_MIB = 1 << 20
+
+
+def _two_streams() -> bytes:
+    """An MP4 of two videos."""
+    out = io.BytesIO()
+    with av.open(out, "w", format="mp4") as container:
+        for _ in range(2):
+            stream = container.add_stream("libx264", rate=8)
+            stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        for stream in container.streams.video:
+            frame = av.VideoFrame(96, 64, "yuv420p")
+            container.mux([*stream.encode(frame), *stream.encode()])
+    return out.getvalue()
+
 
 BOMBS: dict[str, tuple[Modality, bytes, dict[str, float], str]] = {
     "a PNG of 256 Mpx": (IMAGE, samples.png_claiming(16_000, 16_000), {}, "frame-pixels"),
@@ -48,6 +64,9 @@ BOMBS: dict[str, tuple[Modality, bytes, dict[str, float], str]] = {
         {"image_bytes": ONE_MIB},
         "encoded-bytes",
     ),
+    "a recording over its bytes": (AUDIO, samples.sound("wav", 0.5), {"audio_bytes": 1_000}, "encoded-bytes"),
+    "a video over its bytes": (VIDEO, samples.mp4(), {"video_bytes": 1_000}, "encoded-bytes"),
+    "a video of two streams": (VIDEO, _two_streams(), {"media_streams": 1}, "video-streams"),
 }
 
 

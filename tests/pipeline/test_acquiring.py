@@ -12,7 +12,7 @@ from contracts.digest import Digest
 from contracts.errors import FetchError, IntegrityError, MediaRejected, PolicyDenied
 from contracts.limits import Limits
 from contracts.locator import Derived, FileSource, UrlSource
-from pipeline.acquiring import AcquiredPart, ByteBudget, acquire_part
+from pipeline.acquiring import AcquiredPart, MediaBudget, acquire_part
 from pipeline.workshop import Workshop, open_workshop
 from tests.media_samples import encode, mp4, picture, sound
 from tests.pipeline.desk import PNG, served, settings_of
@@ -30,10 +30,10 @@ class _Bench:
     def put(self, name: str, data: bytes) -> None:
         (self._folder / name).write_bytes(data)
 
-    async def acquire(self, source: MediaSource, budget: ByteBudget | None = None) -> AcquiredPart:
+    async def acquire(self, source: MediaSource, budget: MediaBudget | None = None) -> AcquiredPart:
         quarantine = self.shop.storage.quarantine / "tests"
         quarantine.mkdir(parents=True, exist_ok=True)
-        budget = budget or ByteBudget(self.shop.limits)
+        budget = budget or MediaBudget(self.shop.limits)
         part = await acquire_part(self.shop, source, folder=self._folder, quarantine=quarantine, budget=budget)
         assert list(quarantine.iterdir()) == []
         return part
@@ -159,7 +159,7 @@ async def test_budget_bounds_the_next(tmp_path: Path) -> None:
     async with ScriptedWorker(served()) as worker:
         settings = settings_of(tmp_path / "home", worker_url=worker.url, limits=limits)
         async with open_workshop(settings, limits) as shop:
-            bench, budget = _Bench(shop, tmp_path), ByteBudget(limits)
+            bench, budget = _Bench(shop, tmp_path), MediaBudget(limits)
             bench.put("big.png", big)
             bench.put("small.png", PNG)
             await bench.acquire(MediaSource(Modality.IMAGE, "big.png"), budget)
@@ -170,10 +170,55 @@ async def test_budget_bounds_the_next(tmp_path: Path) -> None:
 def test_budget() -> None:
     """An allowance is the smaller of the modality's bound and what the question has left; nothing left is an error."""
     limits = Limits().changed({"image_bytes": 50, "audio_bytes": 90, "question_bytes": 100})
-    budget = ByteBudget(limits)
+    budget = MediaBudget(limits)
     assert (budget.allowance(Modality.IMAGE), budget.allowance(Modality.AUDIO)) == (50, 90)
-    budget.spend(60)
+    budget.spend(60, {})
     assert (budget.allowance(Modality.IMAGE), budget.allowance(Modality.AUDIO)) == (40, 40)
-    budget.spend(40)
+    budget.spend(40, {})
     with pytest.raises(MediaRejected, match="question-bytes"):
         budget.allowance(Modality.IMAGE)
+
+
+DECODED = {
+    "question-pixels": ("question_pixels", {"width": 10, "height": 5, "frames": 2}, 200),
+    "question-samples": ("question_samples", {"samples": 50, "channels": 2}, 200),
+}
+
+
+@pytest.mark.parametrize("rule", DECODED)
+def test_decoded_work_is_bounded_over_all_parts(rule: str) -> None:
+    """Two parts fit exactly, a third does not, and what is spent of one kind takes nothing off another."""
+    name, findings, most = DECODED[rule]
+    others = {other: 0 for other, _, _ in DECODED.values() if other != name}
+    budget = MediaBudget(Limits().changed(others | {name: most}))
+    budget.spend(1, findings)
+    budget.spend(1, findings)
+    with pytest.raises(MediaRejected) as refused:
+        budget.spend(1, findings)
+    assert refused.value.rule == rule
+    assert "at most 200 decoded" in refused.value.reason
+
+
+def test_a_lie_gives_nothing_back() -> None:
+    """Counts below nothing, or that are none, spend nothing and free nothing."""
+    budget = MediaBudget(Limits().changed({"question_pixels": 10, "question_samples": 10}))
+    for lie in (-5, "many", None, 1.5):
+        budget.spend(1, {"width": lie, "height": 100, "frames": 1, "samples": lie, "channels": 100})
+    with pytest.raises(MediaRejected, match="question-pixels"):
+        budget.spend(1, {"width": 11, "height": 1, "frames": 1})
+
+
+async def test_decoded_pixels_of_a_question_are_bounded(tmp_path: Path) -> None:
+    """Two pictures are one too many where the limit is one's pixels: also where both are known and none is decoded."""
+    limits = Limits().changed({"question_pixels": 96 * 64 + 1})
+    async with ScriptedWorker(served()) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url)
+        async with open_workshop(settings, limits) as shop:
+            bench = _Bench(shop, tmp_path)
+            bench.put("one.png", encode(picture(), "PNG"))
+            bench.put("two.png", encode(picture(colour=(1, 2, 3)), "PNG"))
+            for _ in range(2):
+                budget = MediaBudget(limits)
+                await bench.acquire(MediaSource(Modality.IMAGE, "one.png"), budget)
+                with pytest.raises(MediaRejected, match="question-pixels"):
+                    await bench.acquire(MediaSource(Modality.IMAGE, "two.png"), budget)
