@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.artifact import Modality
-from contracts.bundle import Bundle, apply_assertions, decimal_string, parse_bundle
+from contracts.bundle import Bundle, apply_assertions, parse_bundle
 from contracts.digest import Digest
 from contracts.errors import InputError
 from contracts.limits import Limits
 from contracts.locator import FileSource, UrlSource
+from contracts.parameters import decimal_string
 from contracts.question import Ordering, TextPart
 
 YAML = """\
