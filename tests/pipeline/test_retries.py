@@ -11,9 +11,12 @@ import pytest
 
 from contracts.outcome import Outcome
 from contracts.receipt import Receipt
+from contracts.receipt_checks import Finding
 from pipeline.running import Run
+from storage.home import Storage
+from storage.verify_rows import row_findings
 from tests.command import left_behind
-from tests.pipeline.desk import GATES, ask, opened, receipts, served, settings_of, write_bundle
+from tests.pipeline.desk import GATES, ask, opened, reading, receipts, served, settings_of, write_bundle
 from tests.simulators.worker import DONE, End, Reply, ScriptedWorker, answer, chunk
 
 IMAGE = {"image": "circle.png"}
@@ -49,7 +52,18 @@ async def test_a_cut_stream_is_asked_again(tmp_path: Path) -> None:
     assert len(bodies) == 1
     assert first.question_digest == second.question_digest == result.question_digest
     assert result.attempt == second.attempt.id
+    assert _row_findings(home) == []
     assert left_behind(home) == []
+
+
+def _row_findings(home: Path) -> list[Finding]:
+    """What the ledger's rows say otherwise than the receipts beside them."""
+
+    def look(storage: Storage) -> list[Finding]:
+        names = [name for name, _ in storage.receipts.all(tenant="default")]
+        return [finding for name in names for finding in row_findings(storage.ledger, name)]
+
+    return reading(home, look)
 
 
 _ONCE: dict[str, tuple[Reply, dict[str, Any], list[tuple[int, Outcome]]]] = {
