@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from contracts.locator import FileSource, UrlSource
 from contracts.parameters import decimal_string
 from contracts.question import Ordering, TextPart
 
+KINDS = [modality.value for modality in Modality]
 YAML = """\
 version: 1
 id: b1
@@ -125,6 +127,26 @@ def test_assertions_never_widen(tenant: str, policy: str, limits: dict[str, floa
     with pytest.raises(InputError) as refused:
         apply_assertions(parse(YAML), tenant=tenant, policy_name=policy, limits=Limits().changed(limits))
     assert refused.value.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        *((f"question_{kind}s", {"parts": [{kind: "a"}, {kind: "b"}, {"text": "What?"}]}) for kind in KINDS),
+        ("question_attempts", {"retry": {"attempts": 2}}),
+    ],
+)
+def test_a_question_over_a_deployments_limit_is_refused(name: str, more: dict[str, Any]) -> None:
+    """Also where the bundle was parsed under wider ones; exactly the limit is allowed."""
+    asked = {"id": "q", "parts": [{"text": "What?"}], **more}
+    bundle = parse(json.dumps({"version": 1, "id": "b", "questions": [asked]}))
+    for most in (2, 1):
+        limits = Limits().changed({name: most})
+        if most == 2:
+            assert apply_assertions(bundle, tenant="acme", policy_name="public-web", limits=limits) == limits
+            continue
+        with pytest.raises(InputError, match=rf"bundle-narrowed: .*limits\.{name}"):
+            apply_assertions(bundle, tenant="acme", policy_name="public-web", limits=limits)
 
 
 def test_a_question_over_the_limit_its_own_bundle_narrows_is_refused() -> None:

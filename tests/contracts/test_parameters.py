@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -75,13 +76,20 @@ def test_what_the_engine_ignores_is_refused_or_noted_and_never_sent(name: str, u
     assert noted.body == build(question("Why?"), use).body
 
 
+class _Otherwise(str, Enum):
+    """What a table may say of a field besides honoured and ignored."""
+
+    REPORTED = "deviates"
+
+
 def test_what_deviates_is_refused_whatever_the_bundle_chose() -> None:
     """Neither sending it nor leaving it out would be what was asked."""
-    others = [use for use in FieldUse if use not in (FieldUse.HONOURED, FieldUse.IGNORED)]
-    for use in others:
+    others: list[Any] = [use for use in FieldUse if use not in (FieldUse.HONOURED, FieldUse.IGNORED)]
+    for use in [*others, _Otherwise.REPORTED]:
         for choice in NotHonoured:
-            with pytest.raises(ContractRefused, match="parameter-deviates"):
+            with pytest.raises(ContractRefused, match="parameter-deviates") as refused:
                 judge_parameters(ALL, engine(use), choice)
+            assert f"0.8.17 has seed as {use.value}" in refused.value.reason
 
 
 @pytest.mark.parametrize("version", PROFILES)
