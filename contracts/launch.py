@@ -12,19 +12,12 @@ from fnmatch import fnmatchcase
 
 from contracts.errors import InputError
 from contracts.profile import Profile
+from contracts.profile_launch import first_version, numbers
 from contracts.release import Release
 from contracts.release_document import Launch, Model, Pool, ReleaseLimits
 
 Argument = tuple[str, str | None, str]
 """A flag, its value where it takes one, and the field that asks for it."""
-
-FIRST_VERSIONS: Mapping[str, str] = {
-    "--access-log-format": "0.8.11",
-}
-"""Flags that came after 0.8.2, the oldest version with a profile, and when (PR 2248).
-
-All others were read at 0.8.2. That a later version dropped one is not known here; its parser would refuse to start.
-"""
 
 _SCRUBBED: Mapping[str, str] = {
     "MCP_CONFIG_PATH": "connects the engine to MCP servers, as --mcp-config does",
@@ -55,7 +48,7 @@ def launch_argv(release: Release, profile: Profile) -> tuple[str, ...]:
         raise InputError("launch-profile", f"expected the profile of {release.engine}, got that of {profile.version}")
     arguments = list(_arguments(release, release.launch))
     lacking = [
-        f"{flag} (asked for by {field}) does not exist in {profile.version}, first in {FIRST_VERSIONS[flag]}"
+        f"{flag} (asked for by {field}) does not exist in {profile.version}, first in {first_version(flag)}"
         for flag, _, field in arguments
         if not has_flag(profile.version, flag)
     ]
@@ -66,7 +59,8 @@ def launch_argv(release: Release, profile: Profile) -> tuple[str, ...]:
 
 def has_flag(version: str, flag: str) -> bool:
     """Whether `version` has `flag`, one of those that `launch_argv` writes."""
-    return _numbers(version) >= _numbers(FIRST_VERSIONS.get(flag, "0"))
+    since = first_version(flag)
+    return since is not None and numbers(since) <= numbers(version)
 
 
 def scrubbed_environment() -> Mapping[str, str]:
@@ -135,7 +129,3 @@ def _paged_attention(pool: str | Pool) -> Iterator[Argument]:
     if pool.block_tokens is not None:
         yield "--pa-block-size", str(pool.block_tokens), f"{where}.block_tokens"
     yield "--pa-cache-type", pool.cache_type, f"{where}.cache_type"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
