@@ -10,13 +10,15 @@ import typer
 
 from cli.arguments import regular_file
 from cli.output import Json, print_json, print_table, say
+from cli.release_profile import profile
 from contracts.errors import InputError
 from contracts.printable import printable
 
 if TYPE_CHECKING:
     from contracts.release import Release
 
-app = typer.Typer(help="Read release manifests: what is pinned, and how it is launched.", no_args_is_help=True)
+app = typer.Typer(help="Read release manifests, and what is known of engine versions.", no_args_is_help=True)
+app.command("profile")(profile)
 
 File = Annotated[Path, typer.Argument(help="A release manifest (release.v1, JSON).")]
 

@@ -16,11 +16,10 @@ from contracts.profile_fact import Basis
 
 
 class Again(str, Enum):
-    """Whether another try can help: not at all, the same request, or one with another token budget."""
+    """Whether another try can help: not at all, or with the same request."""
 
     NO = "no"
     SAME = "same"
-    CHANGED_BUDGET = "changed budget"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from contracts.outcome import Outcome
 from contracts.profile import Profile
+from contracts.profile_errors import Again
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,12 @@ NO_RETRY = RetryRule()
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One attempt that ended: how, and with which token budget."""
+    """One attempt that ended: how, and with which token budget. `again`: what the profile says of an engine's error."""
 
     outcome: Outcome
     rule: str | None
     max_tokens: int
+    again: Again = Again.NO
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ def next_step(history: tuple[Tried, ...], last: Tried, rule: RetryRule, profile:
         return _with_more(last, rule, most_tokens)
     if last.outcome is Outcome.INCOMPLETE and last.rule in _EARLY_ENDS:
         return _after_early_end((*history, last), rule, profile, most_tokens)
+    if last.outcome is Outcome.ENGINE_ERROR:
+        return RetrySame() if last.again is Again.SAME else Stop("same-again")
     return RetrySame() if last.rule in _AGAIN.get(last.outcome, ()) else Stop("same-again")
 
 

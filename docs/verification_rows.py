@@ -165,10 +165,11 @@ EXERCISES = (
         (
             "inference/client:fault",
             "inference/client:message_is_told",
+            "inference/client:whether_another_try_can_help_is_told_by_the_message",
+            "contracts/profile_errors:what_an_error_means",
             "inference/http_head:what_is_no_head_is_refused",
             "contracts/engine_text:any_text_becomes_one_bounded_line",
         ),
-        "whether an error can pass with a retry is not yet derived from the families of an engine's messages",
     ),
     Row(
         "5. embedded and service compared",

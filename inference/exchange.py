@@ -13,6 +13,7 @@ from contracts.errors import StreamViolation, WorkerUnavailable
 from contracts.limits import Limits
 from contracts.outcome import Outcome
 from contracts.profile import Profile
+from contracts.profile_errors import ErrorFamily
 from inference.http_body import Body, body_of
 from inference.http_head import Head, HeadExchange
 from inference.response_rules import ERROR_BYTES, check_head, echo_of, error_text
@@ -126,7 +127,8 @@ class Exchange:
 
     def _refuse_status(self, head: Head, begun: bytearray) -> None:
         said = error_text(bytes(begun), head)
-        self._refuse(Outcome.ENGINE_ERROR, "http-status", f"status {head.status}: {said}")
+        family = self._profile.error_family(head.status, said)
+        self._refuse(Outcome.ENGINE_ERROR, "http-status", f"status {head.status} ({family.name}): {said}", family)
 
     def _framing_broke(self, reason: str) -> None:
         if self._raw:
@@ -161,7 +163,7 @@ class Exchange:
             Cut.IDLE: f"nothing came for {limits.idle_gap_s:g} s",
         }[by]
 
-    def _refuse(self, outcome: Outcome, rule: str, reason: str) -> None:
+    def _refuse(self, outcome: Outcome, rule: str, reason: str, error: ErrorFamily | None = None) -> None:
         self._end(
             refused(
                 outcome,
@@ -170,16 +172,21 @@ class Exchange:
                 status=self._head.status if self._head else None,
                 http_request_id=echo_of(self._head) if self._head else None,
                 seconds=self._loop.time() - self._started,
+                error=error,
             )
         )
 
     def _judged(self) -> Submission:
+        completion = self._completion.finish()
+        said = completion.reason or ""
+        is_error = completion.outcome is Outcome.ENGINE_ERROR
         return of_stream(
-            self._completion.finish(),
+            completion,
             stream=bytes(self._raw),
             status=self._head.status if self._head else None,
             http_request_id=echo_of(self._head) if self._head else None,
             seconds=self._loop.time() - self._started,
+            error=self._profile.error_family(200, said) if is_error else None,
         )
 
     def _end(self, end: Submission | Exception) -> None:

@@ -9,6 +9,7 @@ from contracts.chunk import Usage
 from contracts.completion import Completion
 from contracts.digest import Digest
 from contracts.outcome import Outcome
+from contracts.profile_errors import ErrorFamily
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,8 @@ class Submission:
     `stream` is the raw answer, `stream_digest` its digest (of no bytes where no stream began). `text` is there only
     where the stream was whole; what came before a failure is `partial_text`. `structured` is the answer as JSON where
     somebody checked it against a form. `http_request_id` is what the worker echoed, `status` its HTTP status, `defect`
-    the engine's known defect that fits.
+    the engine's known defect that fits. `error` is the family of what the engine said instead of an answer: it tells
+    whether another try can help.
     """
 
     outcome: Outcome
@@ -37,10 +39,17 @@ class Submission:
     seconds: float
     defect: str | None = None
     structured: Any = None
+    error: ErrorFamily | None = None
 
 
 def of_stream(
-    completion: Completion, *, stream: bytes, status: int | None, http_request_id: str | None, seconds: float
+    completion: Completion,
+    *,
+    stream: bytes,
+    status: int | None,
+    http_request_id: str | None,
+    seconds: float,
+    error: ErrorFamily | None = None,
 ) -> Submission:
     """What came of a request whose answer was judged as a stream."""
     return Submission(
@@ -59,11 +68,19 @@ def of_stream(
         http_request_id=http_request_id,
         seconds=seconds,
         defect=completion.defect,
+        error=error,
     )
 
 
 def refused(
-    outcome: Outcome, rule: str, reason: str, *, status: int | None, http_request_id: str | None, seconds: float
+    outcome: Outcome,
+    rule: str,
+    reason: str,
+    *,
+    status: int | None,
+    http_request_id: str | None,
+    seconds: float,
+    error: ErrorFamily | None = None,
 ) -> Submission:
     """What came of a request whose answer was no stream to begin with."""
     return Submission(
@@ -81,4 +98,5 @@ def refused(
         status=status,
         http_request_id=http_request_id,
         seconds=seconds,
+        error=error,
     )

@@ -19,6 +19,7 @@ from contracts.errors import EvidenceError
 from contracts.lease import Lease
 from contracts.locator import locator_digest
 from contracts.outcome import Outcome
+from contracts.profile_errors import Again
 from contracts.question import Question, TextPart
 from contracts.receipt import (
     AnswerRecord,
@@ -96,7 +97,8 @@ class Notes:
     def tried(self) -> Tried:
         """The attempt as the retry policy sees it."""
         asked = self.question or self.asked
-        return Tried(self.outcome, self.rule, asked.max_output_tokens)
+        error = self.submission.error if self.submission is not None else None
+        return Tried(self.outcome, self.rule, asked.max_output_tokens, error.again if error else Again.NO)
 
     def again(self, now: float, max_tokens: int) -> Notes:
         """The next attempt of the same question: new ids, what was acquired, and a budget of `max_tokens`."""

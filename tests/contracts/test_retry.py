@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from contracts.outcome import Outcome
 from contracts.profile import PROFILES, profile
+from contracts.profile_errors import Again
 from contracts.retry import RetryChangedBudget, RetryRule, RetrySame, Step, Stop, Tried, next_step, retry_delay_s
 
 SAME = RetrySame()
@@ -49,6 +50,7 @@ TABLE: dict[str, tuple[str, RetryRule, Tried, Step]] = {
     "a lost lease": ("0.9.5", FIXED, Tried(Outcome.LEASE_LOST, "lease-lost", 8), SAME),
     "a wrong form": ("0.9.5", FREE, Tried(Outcome.ANSWER_INVALID, "answer-json", 8), Stop("same-again")),
     "an engine's error": ("0.9.5", FREE, Tried(Outcome.ENGINE_ERROR, "http-status", 8), Stop("same-again")),
+    "an engine's error that passes": ("0.9.5", FIXED, Tried(Outcome.ENGINE_ERROR, "http-status", 8, Again.SAME), SAME),
     "a broken rule": ("0.9.5", FREE, Tried(Outcome.PROTOCOL_VIOLATION, "usage-twice", 8), Stop("same-again")),
     "a refusal": ("0.9.5", FREE, Tried(Outcome.REFUSED, "modality", 8), Stop("same-again")),
     "a source that fails": ("0.9.5", FREE, Tried(Outcome.SOURCE_FAILED, "file-missing", 8), Stop("same-again")),

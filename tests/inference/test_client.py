@@ -12,6 +12,7 @@ from contracts.errors import InputError, WorkerUnavailable
 from contracts.limits import Limits
 from contracts.outcome import Outcome
 from contracts.profile import profile
+from contracts.profile_errors import Again
 from contracts.question import Question, TextPart
 from contracts.request import ChatRequest, build_request
 from inference.client import Submission, WorkerClient
@@ -141,7 +142,41 @@ async def test_fault(reply: Reply, outcome: Outcome, rule: str) -> None:
 async def test_message_is_told() -> None:
     """What an engine's error says is told, without the paths in it."""
     got = await _submit(_json(500, b'{"message":"cannot open /srv/models/secret.bin today"}'))
-    assert got.reason == "status 500: cannot open <path> today"
+    assert got.reason == "status 500 (client-or-engine): cannot open <path> today"
+
+
+_SAID: dict[str, tuple[Reply, str, Again]] = {
+    "a mistake of ours by status 500": (
+        _json(500, b'{"message":"Image sub-content `image_url` key must be an object."}'), "part-malformed", Again.NO
+    ),
+    "a prompt that is too long, by status 422": (
+        _json(422, b'{"message":"Prompt sequence length is greater than 4096"}'), "prompt-too-long", Again.NO
+    ),
+    "the same in the stream": (
+        Reply((b"data: Prompt sequence length is greater than 4096\n\n", DONE)), "prompt-too-long", Again.NO
+    ),
+    "a file that is gone": (_json(500, b'{"message":"No such file or directory (os error 2)"}'), "media-missing",
+                            Again.SAME),
+    "a dead engine by status": (_json(500, b'{"message":"SenderPoisoned"}'), "engine-dead", Again.SAME),
+    "a dead engine in the stream": (Reply((chunk("h"), b"data: EnginePoisoned\n\n", DONE)), "engine-dead", Again.SAME),
+    "a hop before the engine": (Reply((b"<html>",), 502, (_TYPE,)), "hop-failed", Again.SAME),
+    "any words by status 500": (_json(500, b'{"message":"out of luck"}'), "client-or-engine", Again.NO),
+    "any words in the stream": (Reply((b"data: out of luck\n\n", DONE)), "stream-text", Again.NO),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reply", "family", "again"), _SAID.values(), ids=_SAID.keys())
+async def test_whether_another_try_can_help_is_told_by_the_message(reply: Reply, family: str, again: Again) -> None:
+    """An error's family is the profile's; a status alone says little, 500 the least."""
+    got = await _submit(reply)
+    assert got.error is not None
+    assert (got.outcome, got.error.name, got.error.again) == (Outcome.ENGINE_ERROR, family, again)
+
+
+async def test_only_an_engines_error_has_a_family() -> None:
+    """An answer and a broken rule have none."""
+    for reply in (answer("hi"), Reply((b'data: {"a":1}\n\n',)), Reply(())):
+        assert (await _submit(reply)).error is None
 
 
 async def test_violation_stops_reading() -> None:

@@ -75,6 +75,25 @@ _ONCE: dict[str, tuple[Reply, dict[str, Any], list[tuple[int, Outcome]]]] = {
 }
 
 
+_PASSING = {
+    "by status": Reply((b'{"message":"SenderPoisoned"}',), 500, (("content-type", "application/json"),)),
+    "in the stream": Reply((chunk("re"), b"data: EnginePoisoned\n\n", DONE)),
+}
+
+
+@pytest.mark.parametrize("case", _PASSING)
+async def test_an_error_that_passes_is_asked_again(tmp_path: Path, case: str) -> None:
+    """The engine's thread died and the next request starts it anew: the second attempt is the answer."""
+    path = write_bundle(tmp_path / "in", ask("q", IMAGE, retry={"attempts": 3}), **AT_ONCE)
+    async with (
+        ScriptedWorker(served(_PASSING[case], answer("red"))) as worker,
+        opened(path, settings_of(tmp_path / "home", worker_url=worker.url)) as run,
+    ):
+        result = await run.answer(0)
+    assert (result.outcome, result.answer) == (Outcome.COMPLETE, "red")
+    assert _attempts(tmp_path / "home") == [(1, Outcome.ENGINE_ERROR), (2, Outcome.COMPLETE)]
+
+
 @pytest.mark.parametrize("case", _ONCE)
 async def test_no_more_is_tried_than_permitted_and_useful(tmp_path: Path, case: str) -> None:
     """The question ends as its last attempt did, and every attempt has its receipt."""
