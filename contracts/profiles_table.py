@@ -99,7 +99,7 @@ _V0_9_2: dict[str, Fact] = carried(_V0_8_17, "0.8.17") | {
 _V0_9_5: dict[str, Fact] = carried(_V0_9_2, "0.9.2") | {
     "has_server": measured(False, "the wheel holds bindings only; we serve it by our own HTTP front"),
     "media_transports": measured(("file",), "the binding opens file:// paths; our front opens staged files only"),
-    "media_part_bytes": read(None, "staged files only, which intake has bounded"),
+    "media_part_bytes": measured(64 * MIB, f"{_FRONT}, staged_media.py: as the engine's server"),
     "remote_media": measured("none", f"{_FRONT} takes staged files only"),
     "body_bytes": read(1 * MIB, f"{_FRONT}: limits.request_bytes, by default this"),
     "video_frames": read(None, "the binding decodes what it is given; intake gives it a clip of a few frames"),

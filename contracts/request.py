@@ -74,10 +74,11 @@ def build_request(
     """Build the request for `question`; `staged_url` names where the worker finds an artifact, or is a `DataUrls`.
 
     Raises ContractRefused with the name of the bound or rule: those of `check_bounds`, `temperature`, `answer-form`,
-    `parameter-not-honoured`, `parameter-deviates`, `ordering-strict`, `request-bytes`; and what `staged_url` raises.
+    `parameter-not-honoured`, `parameter-deviates`, `ordering-strict`, `media-part-bytes`, `request-bytes`; and what
+    `staged_url` raises.
     """
     check_bounds(question, limits)
-    check_room(staged_url, tuple(part.artifact for part in question.media), limits)
+    check_room(staged_url, tuple(part.artifact for part in question.media), profile, limits)
     judged = judge_parameters(question.parameters, profile, question.not_honoured)
     kinds = part_kinds(question)
     form = ordering_form(kinds, profile, question.ordering)
@@ -86,7 +87,7 @@ def build_request(
         for message in lay_out(kinds, form, profile)
     ]
     body = wire_json(_fields(question, messages, judged.sent, profile, route))
-    bound = body_bound(staged_url, limits)
+    bound = body_bound(staged_url, profile, limits)
     if len(body) > bound:
         raise ContractRefused("request-bytes", f"expected at most {bound} bytes, got {len(body)}")
     return ChatRequest(

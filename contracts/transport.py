@@ -53,18 +53,24 @@ def media_urls(profile: Profile, *, staged_url: MediaUrls, read_bytes: Callable[
     raise ContractRefused("media-transport", f"{profile.version} takes neither {FILE} nor {DATA} URLs")
 
 
-def body_bound(urls: MediaUrls, limits: Limits) -> int:
-    """How many bytes a request may have whose media are named by `urls`."""
-    return limits.request_data_bytes if isinstance(urls, DataUrls) else limits.request_bytes
+def body_bound(urls: MediaUrls, profile: Profile, limits: Limits) -> int:
+    """How many bytes a request to an engine of `profile` may have whose media are named by `urls`."""
+    return min(limits.request_data_bytes, profile.body_bytes) if isinstance(urls, DataUrls) else limits.request_bytes
 
 
-def check_room(urls: MediaUrls, artifacts: tuple[Artifact, ...], limits: Limits) -> None:
-    """Raise ContractRefused (`request-bytes`) where the media alone are too much, before a byte of them is read."""
+def check_room(urls: MediaUrls, artifacts: tuple[Artifact, ...], profile: Profile, limits: Limits) -> None:
+    """Raise ContractRefused where the media alone are too much, before a byte of them is read: `media-part-bytes` for
+    one that the engine takes by no transport, `request-bytes` for all of them as data URLs."""
+    for artifact in artifacts:
+        if profile.media_part_bytes is not None and artifact.size_bytes > profile.media_part_bytes:
+            reason = f"{profile.version} takes {profile.media_part_bytes} bytes a medium, got {artifact.size_bytes}"
+            raise ContractRefused("media-part-bytes", reason)
     if not isinstance(urls, DataUrls):
         return
+    bound = body_bound(urls, profile, limits)
     least = sum(urls.size_bytes(artifact) for artifact in artifacts)
-    if least > limits.request_data_bytes:
-        reason = f"expected at most {limits.request_data_bytes} bytes, the media alone have {least} as data URLs"
+    if least > bound:
+        reason = f"expected at most {bound} bytes, the media alone have {least} as data URLs"
         raise ContractRefused("request-bytes", reason)
 
 

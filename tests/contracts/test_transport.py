@@ -16,7 +16,7 @@ from contracts.locator import FileSource, UrlSource
 from contracts.profile import PROFILES, profile
 from contracts.question import MediaPart, Question, TextPart
 from contracts.request import ChatRequest, build_request
-from contracts.transport import DataUrls, MediaUrls, media_urls
+from contracts.transport import DataUrls, MediaUrls, body_bound, check_room, media_urls
 from tests.contracts.questions import staged_url
 from tests.contracts.wire_chunks import ROUTE
 
@@ -93,6 +93,28 @@ def test_media_beyond_the_bound_are_refused_before_they_are_read() -> None:
     with pytest.raises(ContractRefused, match=r"request-bytes: .* the media alone"):
         build(DataUrls(reading), limits=Limits().changed({"request_data_bytes": 60}))
     assert read == []
+
+
+@pytest.mark.parametrize("version", PROFILES)
+def test_a_medium_that_the_engine_would_refuse_is_not_sent(version: str) -> None:
+    """Exactly the engine's bound of a medium is allowed, one byte more is not; 0.8.x has none."""
+    row, asked = profile(version), replace(ASKED.media[0].artifact, size_bytes=64 << 20)
+    wide = Limits().changed({"request_data_bytes": 1 << 30})
+    check_room(staged_url, (asked,), row, wide)
+    larger = replace(asked, size_bytes=asked.size_bytes + 1)
+    if row.media_part_bytes is None:
+        check_room(staged_url, (larger,), row, wide)
+        return
+    with pytest.raises(ContractRefused, match="media-part-bytes"):
+        check_room(staged_url, (larger,), row, wide)
+
+
+def test_the_engines_bound_of_a_body_holds_also_where_the_limit_is_wider() -> None:
+    """A deployment cannot make an engine take more than it takes."""
+    row = replace(profile("0.9.2"), body_bytes=60)
+    assert body_bound(DataUrls(read_bytes), row, Limits()) == 60
+    assert body_bound(DataUrls(read_bytes), row, Limits().changed({"request_data_bytes": 50})) == 50
+    assert body_bound(staged_url, row, Limits()) == Limits().request_bytes
 
 
 def test_other_bytes_than_the_artifacts_are_never_sent() -> None:
