@@ -68,7 +68,12 @@ class WireUsage(msgspec.Struct, gc=False):
 
 
 class Chunk(msgspec.Struct, gc=False):
-    """The JSON of one event."""
+    """The JSON of one event.
+
+    `error` beside choices is what proxies make of an engine that failed midway. `adapter_generation` says that an
+    adapter's weights answered (mistral.rs from 0.9.1), `session_id` that rounds of tools did; engines leave both out,
+    or null, where the model alone did.
+    """
 
     id: str
     object: str
@@ -76,6 +81,9 @@ class Chunk(msgspec.Struct, gc=False):
     model: str
     choices: list[Choice]
     usage: WireUsage | None = None
+    error: Any = None
+    adapter_generation: Any = None
+    session_id: Any = None
 
 
 _decode = msgspec.json.Decoder(Chunk).decode
@@ -104,16 +112,28 @@ def _not_a_chunk(data: bytes, error: Exception) -> EngineError | StreamViolation
         rule = "bad-json" if text.lstrip()[:1] in ("{", "[") else "error-text"
         return EngineError(rule, shown(text) or "an empty text")
     if isinstance(other, dict) and "choices" not in other and ("error" in other or "message" in other):
-        told = other.get("error", other.get("message"))
-        said = told.get("message") if isinstance(told, dict) else told
-        return StreamViolation("error-object", shown(said) if isinstance(said, str) else "an error object without text")
+        return _error_object(other.get("error", other.get("message")))
     return StreamViolation("chunk-shape", shown(str(error)))
 
 
+def _error_object(told: Any) -> StreamViolation:
+    said = told.get("message") if isinstance(told, dict) else told
+    return StreamViolation("error-object", shown(said) if isinstance(said, str) else "an error object without text")
+
+
 def only_choice(chunk: Chunk) -> Choice:
-    """The one choice of a chunk. Raises StreamViolation: `object`, `one-choice`, `tool-call`, `nul`."""
+    """The one choice of a chunk, which the pinned model alone made.
+
+    Raises StreamViolation: `object`, `error-object`, `adapter`, `session`, `one-choice`, `tool-call`, `nul`.
+    """
     if chunk.object != OBJECT:
         raise StreamViolation("object", f"expected {OBJECT}, got {shown(chunk.object)!r}")
+    if chunk.error is not None:
+        raise _error_object(chunk.error)
+    if chunk.adapter_generation is not None:
+        raise StreamViolation("adapter", "an adapter answered, with other weights than the release pins")
+    if chunk.session_id is not None:
+        raise StreamViolation("session", "an answer of a session of tools, which no request of ours begins")
     choices = chunk.choices
     if len(choices) != 1 or choices[0].index != 0:
         raise StreamViolation("one-choice", f"expected one choice at index 0, got {len(choices)}")
@@ -136,9 +156,14 @@ def check_finish(reason: str) -> None:
 
 
 def checked_usage(usage: WireUsage, allowed_tokens: int) -> Usage:
-    """The counts, if they add up within the budget. Raises StreamViolation: `usage-sum`, `usage-budget`."""
+    """The counts, if they add up within the budget.
+
+    Raises StreamViolation: `usage-range`, `usage-sum`, `usage-budget`.
+    """
     prompt, completion, total = usage.prompt_tokens, usage.completion_tokens, usage.total_tokens
-    if min(prompt, completion) < 0 or prompt + completion != total or total > MAX_EXACT_INT:
+    if min(prompt, completion) < 0 or max(prompt, completion, total) > MAX_EXACT_INT:
+        raise StreamViolation("usage-range", f"expected counts from 0 to {MAX_EXACT_INT}, got one beyond them")
+    if prompt + completion != total:
         raise StreamViolation("usage-sum", f"{prompt} prompt and {completion} completion tokens are not {total}")
     if completion > allowed_tokens:
         raise StreamViolation("usage-budget", f"expected at most {allowed_tokens} completion tokens, got {completion}")

@@ -170,6 +170,8 @@ class CompletionStream:
             self._finish_reason = finish
         if usage is not None:
             self._usage = checked_usage(usage, max(self._max_tokens, self._profile.least_completion_tokens))
+            if usage.completion_tokens == 0 and self._text:
+                raise StreamViolation("usage-none", "a text of no token: the counts are not this answer's")
 
     def _open(self, chunk: Chunk) -> None:
         """The first chunk says which response this is; all others must repeat it."""

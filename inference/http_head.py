@@ -6,6 +6,7 @@ small chunks, and h11 takes longer for one than all checks of its content do.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import h11
@@ -15,6 +16,7 @@ from contracts.errors import StreamViolation
 Headers = tuple[tuple[bytes, bytes], ...]
 """Names in lower case and values, in the order of the wire."""
 
+_BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _STATUS_LINE_BYTES = 1 << 10  # what a status line and the ends of lines may add to the headers' bytes
 
 
@@ -63,6 +65,9 @@ class HeadExchange:
         return None
 
     def _judged(self, head: bytes) -> Head | None:
+        """h11 also takes bare line feeds as line ends: its head could end before ours, and what is between be lost."""
+        if _BARE_LINE_FEED.search(head):
+            raise StreamViolation("http-framing", "not a head of HTTP/1.1: a line feed without its carriage return")
         try:
             self._h11.receive_data(head)
             event = self._h11.next_event()

@@ -75,6 +75,9 @@ REFUSED = {
     "an error object": (event('{"message":"no such model"}'), VIOLATION, "error-object"),
     "an OpenAI error object": (event('{"error":{"message":"no","code":5}}'), VIOLATION, "error-object"),
     "an error object without text": (event('{"error":5}'), VIOLATION, "error-object"),
+    "an error beside choices": (OPEN + last(error={"message": "no"}) + DONE, VIOLATION, "error-object"),
+    "an answer by an adapter": (chunk(adapter_generation="g1") + last() + DONE, VIOLATION, "adapter"),
+    "an answer of a session": (OPEN + last(session_id="0b6f") + DONE, VIOLATION, "session"),
     "JSON that is no object": (event("[]"), VIOLATION, "chunk-shape"),
     "JSON that is a number": (event("7"), VIOLATION, "chunk-shape"),
     "a chunk with a part missing": (event('{"id":"1","choices":[]}'), VIOLATION, "chunk-shape"),
@@ -105,8 +108,10 @@ REFUSED = {
                                  "event-without-data"),
     "invalid UTF-8": (OPEN + b"data: \xff\n\n", VIOLATION, "utf-8"),
     "usage that does not add up": (usage(total_tokens=9) + DONE, VIOLATION, "usage-sum"),
-    "negative usage": (usage(completion_tokens=-1, total_tokens=4) + DONE, VIOLATION, "usage-sum"),
-    "usage beyond any": (usage(prompt_tokens=2**60, total_tokens=2**60 + 3) + DONE, VIOLATION, "usage-sum"),
+    "negative usage": (usage(completion_tokens=-1, total_tokens=4) + DONE, VIOLATION, "usage-range"),
+    "usage beyond any": (usage(prompt_tokens=2**60, total_tokens=2**60 + 3) + DONE, VIOLATION, "usage-range"),
+    "a count of thousands of digits": (usage(total_tokens=10**4_000) + DONE, VIOLATION, "usage-range"),
+    "text of no token": (OPEN + usage(completion_tokens=0, total_tokens=5) + DONE, VIOLATION, "usage-none"),
     "more tokens than asked for": (usage(completion_tokens=65, total_tokens=70) + DONE, VIOLATION, "usage-budget"),
 }  # fmt: skip
 
@@ -150,6 +155,7 @@ def test_each_broken_stream_ends_by_its_own_rule(data: bytes, outcome: Outcome, 
     whole = verdict(data)
     assert (whole.outcome, whole.rule) == (outcome, rule)
     assert whole.reason
+    assert len(whole.reason) <= 400
     assert whole.text is None
     assert whole.stream_digest == Digest.of(data)
     if len(data) < 10_000:

@@ -57,8 +57,9 @@ def test_a_head_says_whether_the_connection_goes_on(data: bytes) -> None:
         b"HTTP/1.1 200 OK\r\na b: c\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n",
+        b"HTTP/1.1 200 OK\ncontent-type: text/event-stream\n\ndata: lost\n\ndata: x\r\n\r\n",
     ],
-    ids=["another protocol", "no colon", "a space in a name", "two lengths", "another coding"],
+    ids=["another protocol", "no colon", "a space in a name", "two lengths", "another coding", "bare line feeds"],
 )
 def test_what_is_no_head_is_refused(data: bytes) -> None:
     """By the rule of the framing, with a bounded reason."""
