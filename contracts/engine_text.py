@@ -7,12 +7,19 @@ import re
 MAX_SHOWN = 200
 """Characters: enough to name the error's family, too few for a document."""
 
+_NAME = r"""[^\s"'`,;:)\]<>]|[,;:](?=[^\s"'`)\]<>])"""  # a mark ends a path only where it ends a word
+_SEGMENT = r"[\w.~@+%$-]"
 _MASKS = (
-    (re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,15}:(?://|[^\s,]{0,64};base64,)[^\s\"'`<>)\]]*"), "<url>"),
-    (re.compile(r"(?<![\w<])(?:[A-Za-z]:\\|~?/)[^\s\"'`,;:)\]<>]+"), "<path>"),
+    (re.compile(r"""[A-Za-z][A-Za-z0-9+.-]{1,15}://[^\s"'`<>)\]]*|(?i:data:)[^\s"'`<>)\]]+"""), "<url>"),
+    (re.compile(r"(?i)\bbearer [^\s\"']+|\b[\w-]{0,40}(?:token|secret|password|key)=[^\s\"',;]+"), "<secret>"),
+    (re.compile(r"""(?<=["'`])~?/[^"'`\n]{1,1024}(?=["'`])"""), "<path>"),  # in quotes it may have spaces
+    (re.compile(rf"(?<!\w)(?!(?<=<)/\w+>)(?:[A-Za-z]:[\\/]|\\\\|~?/)(?:{_NAME})+"), "<path>"),
+    (re.compile(rf"(?<!{_SEGMENT}){_SEGMENT}{{1,255}}/{_SEGMENT}{{1,255}}/(?:{_NAME})*"), "<path>"),  # a relative one
     (re.compile(r"[A-Za-z0-9+/=_-]{40,}"), "<opaque>"),
 )
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+"
+)  # also those that show nothing and those that turn text around (UAX 9)
 
 
 def shown(text: str) -> str:

@@ -18,6 +18,15 @@ MASKED = {
     "digest " + "ab" * 32 + " differs": "digest <opaque> differs",
     "two\nlines\x1b[31m\u2028and more": "two lines [31m and more",
     "a/b tokens, 3/4 done": "a/b tokens, 3/4 done",
+    "no /srv/a:b/c.png: missing": "no <path>: missing",
+    "no /srv/a,b;c.png, missing": "no <path>, missing",
+    "no \u00e9/etc/x, ~me/.ssh/id or models/t/a.png": "no <path>, <path> or <path>",
+    "no C:/a/b, \\\\host\\share\\c or </srv/x>": "no <path>, <path> or <<path>>",
+    "no '/srv/my own/c.png' here": "no '<path>' here",
+    "Authorization: Bearer abc, HF_TOKEN=hf_a1": "Authorization: <secret> <secret>",
+    "bad DATA:IMAGE/PNG;BASE64,AAAA or data:,Hello": "bad <url> or <url>",
+    "<title>Bad gateway</title>": "<title>Bad gateway</title>",
+    "a\u202eb\u200bc": "a b c",
     "Prompt sequence length is greater than 8192": "Prompt sequence length is greater than 8192",
 }
 
