@@ -62,11 +62,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "models", "GET /v1/models", "what is loaded; `default` first, without a status", "readiness: the exact route"
     ),
     _used("health", "GET /health", "OK once the model is loaded, and also when its thread is dead", "a first knock"),
+    _refused("root", "GET /", "OK, as /health", "one knock is enough"),
     Endpoint(
         *("metrics", "GET /metrics", "0.8.4", "requests, durations, time to first token", EndpointUse.PLANNED),
         *("for the operator's scraper; nothing of ours reads it yet", Basis.READ, _TAGS),
     ),
-    _refused("responses", "POST, GET, DELETE /v1/responses", "answers that are kept, background runs", _NO_OTHER),
+    _refused(
+        "responses", "POST, GET, DELETE /v1/responses, and cancel", "answers that are kept, background runs", _NO_OTHER
+    ),
     _refused("completions", "POST /v1/completions", "answers to a bare prompt", _NO_OTHER),
     _refused("messages", "POST /v1/messages", "answers in Anthropic's form", _NO_OTHER, "0.8.4"),
     _refused("embeddings", "POST /v1/embeddings", "vectors; refuses `dimensions`", "no stage uses vectors"),
@@ -76,7 +79,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _refused("speech", "POST /v1/audio/speech", "sound, as wav or pcm", "evidence is not generated"),
     _refused("files", "GET, DELETE /v1/files", "files that runs of tools left", "state between requests"),
     _refused("file upload", "POST /v1/files", "files for later requests", "media are staged by digest", "0.8.4"),
-    _refused("skills", "POST, GET /v1/skills", "scripts for the shell", "code on the worker", "0.8.4"),
+    _refused("skills", "POST, GET /v1/skills, and versions", "scripts for the shell", "code on the worker", "0.8.4"),
     _refused("LoRA", "GET /v1/lora_adapters and load, unload", "other weights at run time", _CHANGES, "0.9.1"),
     _refused(
         "sessions", "GET, PUT, DELETE /v1/sessions/{id}", "conversations, readable by id", "state between requests"

@@ -130,6 +130,35 @@ _NEVER: tuple[tuple[str, str, str, str | None, str, str], ...] = (
     ("--quant", OLDEST, "a level", None, "may fetch another artifact than was named", "args/model.rs"),
     ("--chat-template", OLDEST, "a file", None, "the template is in the pinned bundle", "args/mod.rs"),
     ("--jinja-explicit", OLDEST, "a file", None, "the template is in the pinned bundle", "args/mod.rs"),
+    ("--disable-access-log", "0.8.11", "", None, "the log is how a request is found again", "PR 2248"),
+    ("--disable-request-id-header", "0.8.11", "", None, "the echo ties an answer to its request", "PR 2248"),
+    ("--disable-metrics", "0.8.4", "", None, "the operator's scraper would see nothing", "git grep over tags"),
+)
+
+_OTHER: tuple[tuple[str, str, str | None, str, str], ...] = (
+    # name, values, default, why never, source; all since `OLDEST`
+    ("--tokenizer", "a file", None, "the tokenizer is in the pinned bundle", "args/mod.rs"),
+    ("--tok-model-id", "a hub's name", None, "the tokenizer is in the pinned bundle", "args/model.rs"),
+    ("--arch", "a family", None, "the bundle's configuration says it", "args/mod.rs"),
+    ("--gqa", "a number", "1", "for ggml files that do not say it", "args/model.rs"),
+    ("--xlora-order", "a file", None, "other weights than the manifest pins", "args/model.rs"),
+    ("--tgt-non-granular-index", "a number", None, "part of X-LoRA", "args/model.rs"),
+    ("--isq-organization", "a name", None, "how it quantises beyond the level; no field for it", "args/model.rs"),
+    ("--imatrix", "a file", None, "steers quantising at load by a file that no digest pins", "args/model.rs"),
+    ("--calibration-file", "a file", None, "steers quantising at load by a file that no digest pins", "args/model.rs"),
+    ("--matformer-*", "a file, a name", None, "takes a part of the model: other weights than pinned", "args/mod.rs"),
+    ("--mtp-model", "a model", None, "a second model, which no digest pins", "args/mod.rs"),
+    ("--mtp-n-predict", "a number", None, "part of --mtp-model", "args/mod.rs"),
+    ("--device-layers", "layers by device", None, "placement is the topology's, which has a digest", "args/model.rs"),
+    ("--hf-cache", "a folder", None, "nothing is loaded from a hub", "args/model.rs"),
+    ("--token-source", "cache and others", "cache", "a credential for the model hub", "args/mod.rs"),
+    ("--no-kv-cache", "", None, "computes each token anew; no release needs it", "args/mod.rs"),
+    ("--sandbox", "auto, on, off", "auto", f"confines tools; {_ACTS}", "sandbox.rs"),
+    ("--sandbox-network", "none, loopback, full", "loopback", f"confines tools; {_ACTS}", "sandbox.rs"),
+    ("--sb-max-memory-mb", "megabytes", None, f"confines tools; {_ACTS}", "sandbox.rs"),
+    ("--sb-max-cpu-secs", "seconds", None, f"confines tools; {_ACTS}", "sandbox.rs"),
+    ("--sb-max-procs", "a number", None, f"confines tools; {_ACTS}", "sandbox.rs"),
+    ("--verbose", "", None, "-v; debug levels write payloads into the log", "args/mod.rs"),
 )
 
 
@@ -140,7 +169,8 @@ def _flags() -> Iterator[LaunchFlag]:
     known = "json; others were not looked up"
     source = "PR 2248, git grep over tags"
     yield LaunchFlag("--access-log-format", "0.8.11", known, None, logged, None, Basis.READ, source)
-    for name, since, values, default, why, source in _NEVER:
+    others = ((name, OLDEST, values, default, why, source) for name, values, default, why, source in _OTHER)
+    for name, since, values, default, why, source in (*_NEVER, *others):
         yield LaunchFlag(name, since, values, default, why, why, Basis.READ, source)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contracts.bundle_reader import Path, shown
 from contracts.digest import Digest
 from contracts.errors import InputError
-from contracts.profile import profile
+from contracts.profile import PROFILES, profile
 from contracts.release_document import Model, Pool, Quantisation, ReleaseDocument
 
 Finding = tuple[Path, str, str]
@@ -52,6 +52,10 @@ def _launch(release: ReleaseDocument) -> Iterator[Finding]:
         if release.build.binary is not None:
             yield ("launch",), "release-launch", "expected where a server's binary listens, got null"
         return
+    row = PROFILES.get(release.engine)
+    if row is not None and not row.has_server:
+        reason = f"expected a version whose server is in the table, got {release.engine}, of which only the wheel is"
+        yield ("engine",), "release-launch", reason
     if release.build.wheel is not None:
         yield ("launch",), "release-launch", "expected null for a wheel, which holds no server, got a launch plan"
     if launch.host != HOST:

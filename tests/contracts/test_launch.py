@@ -129,7 +129,11 @@ def test_another_versions_profile_says_nothing_of_this_release() -> None:
 
 @pytest.mark.parametrize("version", PROFILES)
 def test_every_version_launches_or_says_why_not(version: str) -> None:
-    """The seed's plan, on each row of the table."""
+    """The seed's plan, on each row of the table. Of 0.9.5 the table knows the wheel behind our front, and no server."""
+    if not profile(version).has_server:
+        with pytest.raises(InputError, match="release-launch"):
+            launched_release(engine=version)
+        return
     release = launched_release(engine=version)
     if version == "0.8.2":
         with pytest.raises(InputError, match="launch-flag"):

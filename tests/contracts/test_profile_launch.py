@@ -51,12 +51,22 @@ def test_what_acts_or_records_can_be_asked_for_by_nobody(flag: str) -> None:
     assert BY_NAME[flag].why_never
 
 
+@pytest.mark.parametrize("flag", ["--arch", "--mtp-model", "--no-kv-cache", "--hf-cache", "--imatrix", "--sandbox"])
+def test_flags_that_no_release_needs_say_so(flag: str) -> None:
+    """The parser has them since the oldest version; a manifest has no field for them."""
+    assert BY_NAME[flag].why_never
+    assert first_version(flag) == OLDEST
+
+
 def test_a_version_has_its_flags_and_a_wheel_has_none() -> None:
     """As the launch plan asks, and only where there is a server."""
     for version, row in PROFILES.items():
         assert row.launch_flags == (flags_of(version) if row.has_server else ())
         assert {flag.name for flag in flags_of(version)} == {name for name in BY_NAME if has_flag(version, name)}
     names = [{flag.name for flag in profile(version).launch_flags} for version in PROFILES]
-    assert names[1] - names[0] == {"--access-log-format", "--mcp-port", "--enable-shell", "--skills-dir"}
+    assert names[1] - names[0] == {
+        *("--access-log-format", "--disable-access-log", "--disable-request-id-header", "--disable-metrics"),
+        *("--mcp-port", "--enable-shell", "--skills-dir"),
+    }
     assert names[2] == names[1]
     assert names[3] == set()
