@@ -7,6 +7,7 @@ again when it fires, not for each read.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from contracts.completion import CompletionStream, Cut
 from contracts.errors import StreamViolation, WorkerUnavailable
@@ -58,26 +59,12 @@ class Exchange:
 
     def received(self, data: bytes) -> None:
         """Take what a read brought. Nothing in it raises."""
-        if self.outcome.done():
-            return
         self._last = self._loop.time()
-        try:
-            self._take(data)
-        except StreamViolation as violation:
-            self._refuse(Outcome.PROTOCOL_VIOLATION, violation.rule, violation.reason)
-        except Exception as error:  # a defect of ours: who waits has to see it
-            self._end(error)
+        self._ending(self._take, data)
 
     def closed(self) -> None:
-        """The connection is over."""
-        if self.outcome.done():
-            return
-        if self._error is not None:
-            self._refuse_status(*self._error)
-        elif self._body is not None and self._body.end():
-            self._end(self._judged())
-        else:
-            self.cut(Cut.TRANSPORT, _CUT_SHORT)
+        """The connection is over. Nothing in it raises."""
+        self._ending(self._close)
 
     def cut(self, by: Cut, reason: str) -> None:
         """The answer stopped before its end."""
@@ -90,6 +77,25 @@ class Exchange:
         self._timer.cancel()
         if not self.outcome.cancel() and not self.outcome.cancelled():
             self.outcome.exception()  # known now, so that nothing says that nobody asked
+
+    def _ending(self, step: Callable[..., None], *data: bytes) -> None:
+        """Take a step, which may end the exchange; whatever it raises ends it too, so that nobody waits in vain."""
+        if self.outcome.done():
+            return
+        try:
+            step(*data)
+        except StreamViolation as violation:
+            self._refuse(Outcome.PROTOCOL_VIOLATION, violation.rule, violation.reason)
+        except Exception as error:  # a defect of ours: who waits has to see it
+            self._end(error)
+
+    def _close(self) -> None:
+        if self._error is not None:
+            self._refuse_status(*self._error)
+        elif self._body is not None and self._body.end():
+            self._end(self._judged())
+        else:
+            self.cut(Cut.TRANSPORT, _CUT_SHORT)
 
     def _take(self, data: bytes) -> None:
         if self._body is None:
@@ -145,8 +151,9 @@ class Exchange:
         return min(bounds, key=lambda bound: bound[0])
 
     def _watch(self) -> None:
-        if self.outcome.done():
-            return
+        self._ending(self._look)
+
+    def _look(self) -> None:
         when, by = self._next_deadline()
         if when > self._loop.time():
             self._timer = self._loop.call_at(when, self._watch)

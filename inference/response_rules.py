@@ -63,6 +63,6 @@ def error_text(body: bytes, head: Head) -> str:
     if any(value.partition(";")[0].strip().lower() == "application/json" for value in head.values("content-type")):
         try:
             return shown(msgspec.json.decode(body, type=_Message).message)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return f"{len(body)} bytes of JSON without a message"
     return shown(body.decode(errors="replace")) or "no text"

@@ -77,6 +77,11 @@ _FAULTS: dict[str, tuple[Reply, Outcome, str]] = {
     "500 with a page": (Reply((b"<html>" * 9999,), 500, (_TYPE,)), Outcome.ENGINE_ERROR, "http-status"),
     "404 without a body": (Reply((), 404, ()), Outcome.ENGINE_ERROR, "http-status"),
     "a redirect": (Reply((), 302, (("location", "http://127.0.0.1:1/"),)), Outcome.ENGINE_ERROR, "http-status"),
+    "an error nested without end": (
+        _json(500, b'{"message":' + b"[" * 3_000),
+        Outcome.ENGINE_ERROR,
+        "http-status",
+    ),
     "an error that stalls": (
         Reply((b"x",), 500, (), End.STALL),
         Outcome.ENGINE_ERROR,
