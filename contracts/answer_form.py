@@ -50,6 +50,7 @@ _NOT_READ = {
                     ("schema-reference", "only $ref of the form # or #/... is read")),
     **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"),
                     ("schema-cost", "it evaluates its neighbours again, level by level; use additionalProperties")),
+    "x-guidance": ("schema-form", "an option of the engine's grammar, which is the request's to set"),
     "dependencies": ("schema-form", "no keyword of draft 2020-12; use dependentRequired or dependentSchemas"),
 }  # fmt: skip
 

@@ -51,6 +51,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "a tree": ("schema-reference", {"properties": {"children": {"items": {"$ref": "#"}}}}),
     "two that name each other": ("schema-reference", {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
                                                       "$ref": "#/$defs/a"}),
+    "an option of the engine's": ("schema-form", {"x-guidance": {"whitespace_flexible": True}}),
     "a reference that is a number": ("schema-reference", {"$ref": 3}),
     "2^14 subschemas": ("schema-cost", doubling(14)),
     "2^60 subschemas": ("schema-cost", doubling(60)),
