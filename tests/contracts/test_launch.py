@@ -146,6 +146,7 @@ def test_what_steers_the_engine_from_outside_is_scrubbed() -> None:
     """Variables that change what the manifest pins, or that carry credentials, do not reach the engine."""
     steering = {
         *("MCP_CONFIG_PATH", "KEEP_ALIVE_INTERVAL", "RUST_LOG", "HF_TOKEN", "HF_ENDPOINT", "HUGGING_FACE_HUB_TOKEN"),
+        *("LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "GLIBC_TUNABLES", "RUST_BACKTRACE"),
         *("https_proxy", "ALL_PROXY", "LD_PRELOAD", "MISTRALRS_ALLOW_RUNTIME_LORA_UPDATING", "AWS_SECRET_ACCESS_KEY"),
     }
     kept = {"PATH": "/usr/bin", "LANG": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "0"}
