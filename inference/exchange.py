@@ -53,9 +53,14 @@ class Exchange:
 
     @property
     def leaves_connection_usable(self) -> bool:
-        """Whether the answer ended as its framing says, on a connection that goes on."""
+        """Whether the answer ended as its framing says, on a connection that goes on.
+
+        Where no echo tells whose an answer is, each has a connection of its own: one that came late, or twice, would
+        be taken for the next request's.
+        """
         body, head = self._body, self._head
-        return bool(body and body.is_done and not body.has_spare and head and not head.is_last)
+        is_over = body is not None and body.is_done and not body.has_spare
+        return is_over and head is not None and not head.is_last and self._profile.request_id_echo
 
     def received(self, data: bytes) -> None:
         """Take what a read brought. Nothing in it raises."""

@@ -59,8 +59,8 @@ async def _raw(reply: bytes, *, closes: bool = False) -> AsyncIterator[tuple[_Ra
         yield worker, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-def _client(url: str) -> WorkerClient:
-    return WorkerClient(url, profile=_PROFILE, route=ROUTE, limits=_LIMITS.changed({"idle_gap_s": 2.0}))
+def _client(url: str, version: str = "0.9.5") -> WorkerClient:
+    return WorkerClient(url, profile=profile(version), route=ROUTE, limits=_LIMITS.changed({"idle_gap_s": 2.0}))
 
 
 async def _ask(client: WorkerClient) -> Submission:
@@ -73,6 +73,17 @@ async def _ask(client: WorkerClient) -> Submission:
     )
     async with asyncio.timeout(20):
         return await client.submit(request, request_id="the-id")
+
+
+@pytest.mark.parametrize(("version", "connections"), [("0.8.2", 2), ("0.8.17", 1)])
+async def test_an_answer_that_no_echo_ties_to_its_request_has_its_own_connection(
+    version: str, connections: int
+) -> None:
+    """0.8.2 does not say whose an answer is, so none is read from a connection on which another was."""
+    async with _raw(_CHUNKED + b"0\r\n\r\n") as (worker, url), _client(url, version) as client:
+        outcomes = [(await _ask(client)).outcome for _ in range(2)]
+    assert outcomes == [Outcome.COMPLETE] * 2
+    assert worker.connections == connections
 
 
 @pytest.mark.parametrize(
