@@ -1,8 +1,8 @@
 """Order is meaning: which form of request keeps the bundle's order on an engine that regroups parts.
 
-Engines rebuild the parts of one message by kind (see `Profile.regroup_order`); messages keep their order. So a
-question goes as one message where regrouping changes nothing, and else as one user message per part. Each medium
-then comes with a label, because an engine refuses a message that is a lone medium.
+Engines rebuild the parts of one message by kind (see `Profile.regroup_orders`); messages keep their order. So a
+question goes as one message where no regrouping that its version is known for changes anything, and else as one user
+message per part. Each medium then comes with a label, because an engine refuses a message that is a lone medium.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def part_kinds(question: Question) -> tuple[str, ...]:
     return tuple(part.artifact.modality.value if isinstance(part, MediaPart) else TEXT for part in question.parts)
 
 
-def regrouped(kinds: tuple[str, ...], profile: Profile) -> tuple[int, ...]:
-    """The indices of one message's parts in the order in which this engine shows them to the model."""
-    rank = {kind: place for place, kind in enumerate(profile.regroup_order)}
+def regrouped(kinds: tuple[str, ...], order: tuple[str, ...]) -> tuple[int, ...]:
+    """The indices of one message's parts as an engine shows them to the model that regroups by `order`."""
+    rank = {kind: place for place, kind in enumerate(order)}
     return tuple(sorted(range(len(kinds)), key=lambda index: rank[kinds[index]]))
 
 
@@ -69,10 +69,12 @@ def ordering_form(kinds: tuple[str, ...], profile: Profile, ordering: Ordering) 
 def _obstacle(kinds: tuple[str, ...], profile: Profile) -> str | None:
     if len(kinds) == 1 and kinds[0] != TEXT:
         return f"{profile.version} refuses a message that is a lone {kinds[0]}; it needs a text"
-    seen = regrouped(kinds, profile)
-    if seen != tuple(range(len(kinds))):
-        shown = ", ".join(kinds[index] for index in seen)
-        return f"{profile.version} shows one message's parts as {shown}; the question has {', '.join(kinds)}"
+    for order in profile.regroup_orders:
+        seen = regrouped(kinds, order)
+        if seen != tuple(range(len(kinds))):
+            shown = ", ".join(kinds[index] for index in seen)
+            may = "shows" if len(profile.regroup_orders) == 1 else "may show"
+            return f"{profile.version} {may} one message's parts as {shown}; the question has {', '.join(kinds)}"
     return None
 
 
@@ -86,6 +88,6 @@ def lay_out(kinds: tuple[str, ...], form: OrderingForm, profile: Profile) -> Lay
             messages.append((Placed(index),))
             continue
         label = Label(f"{kind.capitalize()} {kinds[: index + 1].count(kind)}")
-        label_first = regrouped((TEXT, kind), profile)[0] == 0
+        label_first = regrouped((TEXT, kind), profile.regroup_orders[-1])[0] == 0
         messages.append((label, Placed(index)) if label_first else (Placed(index), label))
     return tuple(messages)

@@ -54,7 +54,7 @@ class Profile:
     finish_reasons: tuple[str, ...]
     error_form: str
     stream_error_form: str
-    regroup_order: tuple[str, ...]
+    regroup_orders: tuple[tuple[str, ...], ...]
     text_join: str
     keeps_message_order: bool
     takes_lone_medium: bool

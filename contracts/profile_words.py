@@ -30,7 +30,8 @@ FACT_WORDS: Mapping[str, str] = {
     "finish_reasons": "how an answer says that it ended; we accept `stop` and `length`",
     "error_form": "the body of an error status",
     "stream_error_form": "an error once the stream has begun, or noticed late",
-    "regroup_order": "the order of kinds in which the model sees one message's parts, whatever their order was",
+    "regroup_orders": "the order of kinds in which the model sees one message's parts, whatever their order was; "
+    "several where it depends on the model",
     "text_join": "what stands between joined texts of one message",
     "keeps_message_order": "the model sees messages in their order",
     "takes_lone_medium": "a message may be one medium without a text",
@@ -57,6 +58,8 @@ def shown_value(name: str, value: Any) -> str:
     if name.endswith("_bytes"):
         return f"{value // MIB} MiB"
     if isinstance(value, tuple):
+        if value and all(isinstance(each, tuple) for each in value):
+            return " or ".join(", ".join(order) for order in value)
         parts = [each.name if isinstance(each, TerminalDefect) else str(each) for each in value]
         return ", ".join(parts) or "none"
     if name in _QUOTED:

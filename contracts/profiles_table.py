@@ -34,6 +34,9 @@ _POOL_SOURCE = "paged_attention/scheduler.rs: FinishedIgnored; chat_completion.r
 _FRONT = "our own HTTP front"
 _PICTURE = "the calibration model asked about pictures, sounds and clips on the wheel, on a CPU"
 
+_BY_KIND = ("image", "audio", "video", "text")
+_AUDIO_LAST = ("image", "video", "text", "audio")
+
 _V0_8_2: dict[str, Fact] = {
     "has_server": read(True, "mistralrs-cli: `mistralrs serve`; no wheel of this version exists"),
     "media_transports": read(("file",), "util.rs: file:// opens any path that the process can read"),
@@ -53,7 +56,7 @@ _V0_8_2: dict[str, Fact] = {
     "finish_reasons": read(("stop", "length", "tool_calls"), "sequence.rs: of six, those that reach a chat stream"),
     "error_form": read('{"message": text}', "handler_core.rs; before a handler runs, axum answers in plain text"),
     "stream_error_form": read("bare text as an event, then [DONE]", "chat_completion.rs: status 200 is already out"),
-    "regroup_order": read(("image", "audio", "video", "text"), "chat_completion.rs rebuilds a message's content"),
+    "regroup_orders": read((_BY_KIND,), "chat_completion.rs rebuilds a message's content"),
     "text_join": read(" ", "chat_completion.rs joins the text parts with a space"),
     "keeps_message_order": read(True, "chat_completion.rs walks the messages in order"),
     "takes_lone_medium": read(False, "chat_completion.rs: a list of one part must be a text, else 500"),
@@ -89,9 +92,7 @@ _V0_9_2: dict[str, Fact] = carried(_V0_8_17, "0.8.17") | {
     ),
     "video_frames": read(32, "first in v0.8.18"),
     "multimodal_on_cpu": measured(True, f"{_PICTURE}: 8 of 8 right in each task"),
-    "regroup_order": read(
-        ("image", "video", "text", "audio"), "chat_completion.rs; Gemma 4 has its audio moved after the text"
-    ),
+    "regroup_orders": read((_BY_KIND, _AUDIO_LAST), "chat_completion.rs; Gemma 4 has its audio moved after the text"),
     "least_completion_tokens": read(0, "a budget of 0 is refused"),
     "terminal_defects": read((_POOL_TOO_SMALL,), f"v0.9.1 always sends the last chunk; {_POOL_SOURCE}"),
 }
@@ -115,8 +116,8 @@ _V0_9_5: dict[str, Fact] = carried(_V0_9_2, "0.9.2") | {
     "finish_reasons": measured(("stop", "length"), "nothing that makes a tool call can be asked of our front"),
     "error_form": measured('{"message": text}', f"{_FRONT}: `<rule>: <reason>` as the text"),
     "stream_error_form": measured("bare text as an event, then [DONE]", f"{_FRONT}, a prompt that is too long"),
-    "regroup_order": measured(
-        ("image", "video", "text", "audio"),
+    "regroup_orders": measured(
+        (_AUDIO_LAST,),
         "equal log-probabilities and prompt lengths when the parts of one message are permuted",
     ),
     "text_join": measured(" ", "equal log-probabilities for two text parts and one joined by a space"),

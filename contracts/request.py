@@ -74,8 +74,8 @@ def build_request(
     """Build the request for `question`; `staged_url` names where the worker finds an artifact, or is a `DataUrls`.
 
     Raises ContractRefused with the name of the bound or rule: those of `check_bounds`, `temperature`, `answer-form`,
-    `parameter-not-honoured`, `parameter-deviates`, `ordering-strict`, `media-part-bytes`, `request-bytes`; and what
-    `staged_url` raises.
+    `request-field`, `parameter-not-honoured`, `parameter-deviates`, `ordering-strict`, `media-part-bytes`,
+    `request-bytes`; and what `staged_url` raises.
     """
     check_bounds(question, limits)
     check_room(staged_url, tuple(part.artifact for part in question.media), profile, limits)
@@ -119,7 +119,10 @@ def _fields(
             raise ContractRefused("answer-form", f"{profile.version} does not honour response_format")
         wanted["response_format"] = _response_format(question.answer_schema, profile)
     wanted["enable_thinking"] = False  # omitted means true: reasoning would eat the budget
-    return {name: value for name, value in wanted.items() if profile.honours(name)}
+    for name in wanted:
+        if not profile.honours(name):
+            raise ContractRefused("request-field", f"{profile.version} does not honour {name}, which every request has")
+    return wanted
 
 
 def _response_format(schema: dict[str, Any], profile: Profile) -> dict[str, Any]:

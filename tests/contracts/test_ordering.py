@@ -33,15 +33,16 @@ FORMS = {
 }
 
 
-def seen_by_model(kinds: tuple[str, ...], form: OrderingForm, engine: Profile) -> list[int | str]:
-    """The parts' indices and the labels in the order in which the engine shows them."""
+def seen_by_model(
+    kinds: tuple[str, ...], form: OrderingForm, engine: Profile, order: tuple[str, ...]
+) -> list[int | str]:
+    """The parts' indices and the labels as an engine that regroups by `order` shows them."""
     seen: list[int | str] = []
     for message in lay_out(kinds, form, engine):
         slots = [
             (kinds[slot.index], slot.index) if isinstance(slot, Placed) else ("text", slot.text) for slot in message
         ]
-        order = regrouped(tuple(kind for kind, _ in slots), engine)
-        seen.extend(slots[index][1] for index in order)
+        seen.extend(slots[index][1] for index in regrouped(tuple(kind for kind, _ in slots), order))
     return seen
 
 
@@ -49,31 +50,42 @@ def seen_by_model(kinds: tuple[str, ...], form: OrderingForm, engine: Profile) -
 def test_one_message_is_used_exactly_where_the_engine_keeps_the_order(
     kinds: tuple[str, ...], forms: tuple[OrderingForm, OrderingForm]
 ) -> None:
-    """0.8.x shows images, audios, videos, text; 0.9.x images, videos, text, audios."""
-    for versions in (("0.8.2", "0.9.2"), ("0.8.17", "0.9.5")):
+    """0.8.x shows images, audios, videos, text; 0.9.5 images, videos, text, audios."""
+    for versions in (("0.8.2", "0.9.5"), ("0.8.17", "0.9.5")):
         assert tuple(ordering_form(kinds, profile(version), Ordering.AUTO) for version in versions) == forms
+
+
+@pytest.mark.parametrize(("kinds", "forms"), FORMS.items(), ids=["-".join(kinds) for kinds in FORMS])
+def test_where_the_order_depends_on_the_model_one_message_has_to_keep_it_for_every_model(
+    kinds: tuple[str, ...], forms: tuple[OrderingForm, OrderingForm]
+) -> None:
+    """0.9.2 moves audio behind the text for some models and not for others."""
+    expected = ONE if set(forms) == {ONE} else PER_PART
+    assert ordering_form(kinds, profile("0.9.2"), Ordering.AUTO) is expected
 
 
 @given(kinds=KINDS, engine=ENGINES)
 def test_the_model_sees_the_parts_in_the_bundles_order(kinds: tuple[str, ...], engine: Profile) -> None:
     """Whatever the kinds and the engine, the chosen form survives regrouping; no message is a lone medium."""
     form = ordering_form(kinds, engine, Ordering.AUTO)
-    seen = [slot for slot in seen_by_model(kinds, form, engine) if isinstance(slot, int)]
-    assert seen == list(range(len(kinds)))
+    for order in engine.regroup_orders:
+        seen = [slot for slot in seen_by_model(kinds, form, engine, order) if isinstance(slot, int)]
+        assert seen == list(range(len(kinds)))
     for message in lay_out(kinds, form, engine):
         assert len(message) > 1 or kinds[message[0].index] == "text"  # type: ignore[union-attr]
 
 
 @given(kinds=KINDS, engine=ENGINES)
 def test_what_is_on_the_wire_is_what_the_model_sees(kinds: tuple[str, ...], engine: Profile) -> None:
-    """Nothing is left for the engine to rearrange, labels included."""
+    """Nothing is left for the engine to rearrange, labels included; where the order depends on the model, that of the
+    model that we know."""
     form = ordering_form(kinds, engine, Ordering.AUTO)
     sent = [
         slot.index if isinstance(slot, Placed) else slot.text
         for message in lay_out(kinds, form, engine)
         for slot in message
     ]
-    assert sent == seen_by_model(kinds, form, engine)
+    assert sent == seen_by_model(kinds, form, engine, engine.regroup_orders[-1])
 
 
 @given(kinds=KINDS, engine=ENGINES)

@@ -51,12 +51,18 @@ def test_only_the_contracts_fields_are_sent(version: str) -> None:
     assert (got["model"], got["stream"], got["enable_thinking"], got["max_tokens"]) == (ROUTE, True, False, 64)
 
 
-def test_a_field_that_the_profile_does_not_honour_is_not_sent() -> None:
-    """Whether a field is sent is the profile's say; an answer form that would be ignored is refused."""
+@pytest.mark.parametrize("name", ["model", "messages", "max_tokens", "temperature", "stream", "enable_thinking"])
+def test_an_engine_that_does_not_honour_what_every_request_has_is_asked_nothing(name: str) -> None:
+    """Whether a field is sent is the profile's say; without one of these a request would not mean what it says."""
     old = profile("0.8.2")
-    engine: Profile = replace(old, fields={**old.fields, "enable_thinking": FieldUse.IGNORED})
-    request = build_request(question("Why?"), profile=engine, route=ROUTE, staged_url=staged_url, limits=Limits())
-    assert b"enable_thinking" not in request.body
+    engine: Profile = replace(old, fields={**old.fields, name: FieldUse.IGNORED})
+    with pytest.raises(ContractRefused, match=f"request-field: .* {name}"):
+        build_request(question("Why?"), profile=engine, route=ROUTE, staged_url=staged_url, limits=Limits())
+
+
+def test_an_answer_form_that_would_be_ignored_is_refused() -> None:
+    """Nothing would guide the answer."""
+    old = profile("0.8.2")
     deaf = replace(old, fields={**old.fields, "response_format": FieldUse.IGNORED})
     asked = question("Why?", answer_schema=SCHEMA)
     with pytest.raises(ContractRefused, match="answer-form"):

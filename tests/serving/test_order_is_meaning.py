@@ -52,10 +52,11 @@ def parts_of(worker: EmbeddedWorker) -> tuple[Part, ...]:
 def sight(question: Question, form: OrderingForm, worker: EmbeddedWorker) -> Sight:
     """What the profile's regrouping and the layout say."""
     kinds, engine = part_kinds(question), worker.release.engine_profile()
+    (order,) = engine.regroup_orders
     messages = []
     for message in lay_out(kinds, form, engine):
         shown = [kinds[slot.index] if isinstance(slot, Placed) else "text" for slot in message]
-        messages.append(tuple(_name(message[place], question) for place in regrouped(tuple(shown), engine)))
+        messages.append(tuple(_name(message[place], question) for place in regrouped(tuple(shown), order)))
     return tuple(messages)
 
 
