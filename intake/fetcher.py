@@ -13,29 +13,22 @@ import socket
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from contracts.digest import CHUNK_BYTES, Digest, Hasher
-from contracts.errors import (
-    ChildFailed,
-    EvidenceError,
-    FetchError,
-    FetchUnavailable,
-    InputError,
-    NeedMissing,
-    PolicyDenied,
-)
+from contracts.errors import ChildFailed, EvidenceError, InputError, NeedMissing
 from contracts.limits import Limits
+from contracts.locator import redact_url
 from contracts.network_policy import NetworkPolicy
-from contracts.records import AcquisitionRecord, Hop
-from intake.frames import Cancel, Configure, Done, Failed, Fetch, HopFrame, PacketChannel, Ready, read_report
+from contracts.records import SOURCE_ERRORS, AcquisitionRecord, Failure
+from contracts.version import VERSION
+from intake.frames import Cancel, Configure, Done, Failed, Fetch, PacketChannel, Ready, read_report
 from sandbox.spawn import MINIMAL_ENVIRONMENT, Child, spawn
 
 _ENVIRONMENT: Mapping[str, str] = {**MINIMAL_ENVIRONMENT, "RES_OPTIONS": "timeout:2 attempts:2"}
 _START_S = 30.0  # imports and the TLS context take 0.4 s on an idle machine
-_ERRORS: Mapping[str, type[EvidenceError]] = {
-    error.__name__: error for error in (PolicyDenied, FetchError, FetchUnavailable, InputError)
-}
+FETCHER = f"mosaic-evidence/{VERSION}"
+"""What records say that fetched."""
 
 
 class Fetcher:
@@ -83,25 +76,36 @@ class Fetcher:
     async def fetch(self, url: str, *, policy: NetworkPolicy, max_bytes: int, into: int) -> AcquisitionRecord:
         """Fetch `url` into the empty regular file `into` (a descriptor; its position does not move).
 
-        Raises PolicyDenied, FetchError or FetchUnavailable by the rule that ended it, ChildFailed if the child did,
-        InputError for a file that is not empty. Cancelling the caller cancels the fetch in the child.
+        A fetch that policy, server or network ended is a record with a failure. Raises ChildFailed where the child
+        failed, InputError for a file that is not empty. Cancelling the caller cancels the fetch in the child.
         """
         status = os.fstat(into)
         if not stat.S_ISREG(status.st_mode) or status.st_size != 0:
             raise InputError("quarantine-file", f"expected an empty regular file, got {status.st_size} bytes")
-        started = time.monotonic()
+        started_at, started = time.time(), time.monotonic()
         session = await self._live_session()
-        done = await session.fetch(url, policy, max_bytes, into)
-        digest = await self._measure(session, done, max_bytes, into)
-        return AcquisitionRecord(
+        report = await session.fetch(url, policy, max_bytes, into)
+        record = AcquisitionRecord(
             source="url",
-            hops=tuple(_hop(frame) for frame in done.hops),
-            size_bytes=done.size_bytes,
-            digest=digest,
-            media_type_claimed=done.media_type,
+            requested=redact_url(url),
+            requested_digest=Digest.of(url.encode()),
+            started_at=started_at,
+            seconds=0.0,
+            hops=tuple(frame.to_hop() for frame in report.hops),
             policy=policy.name,
             policy_digest=policy.digest(),
             layers=session.layers,
+            fetcher=FETCHER,
+        )
+        if isinstance(report, Failed):
+            failure = Failure(report.error, report.rule, report.reason, report.retry_after_s)
+            return replace(record, failure=failure, seconds=time.monotonic() - started)
+        digest = await self._measure(session, report, max_bytes, into)
+        return replace(
+            record,
+            size_bytes=report.size_bytes,
+            digest=digest,
+            media_type_claimed=report.media_type,
             seconds=time.monotonic() - started,
         )
 
@@ -142,7 +146,7 @@ class _Session:
         self.layers: tuple[str, ...] = ()
         self._channel = channel
         self._patience_s = patience_s
-        self._waiting: dict[int, asyncio.Future[Done]] = {}
+        self._waiting: dict[int, asyncio.Future[Done | Failed]] = {}
         self._last_id = 0
         self._listener: asyncio.Task[None] | None = None
         self.is_live = True
@@ -167,11 +171,11 @@ class _Session:
         session._listener = asyncio.create_task(session._listen())
         return session
 
-    async def fetch(self, url: str, policy: NetworkPolicy, max_bytes: int, into: int) -> Done:
+    async def fetch(self, url: str, policy: NetworkPolicy, max_bytes: int, into: int) -> Done | Failed:
         """Order one fetch and wait for its end."""
         self._last_id += 1
         order = Fetch(self._last_id, url, policy.to_json(), max_bytes)
-        future: asyncio.Future[Done] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Done | Failed] = asyncio.get_running_loop().create_future()
         self._waiting[order.id] = future
         try:
             await self._channel.send(order, [into])
@@ -237,13 +241,9 @@ class _Session:
         future = self._waiting.get(report.id)
         if future is None or future.done():
             return  # cancelled meanwhile
-        if isinstance(report, Done):
-            future.set_result(report)
-            return
-        error = _ERRORS.get(report.error)
-        if error is None:
+        if isinstance(report, Failed) and report.error not in SOURCE_ERRORS:
             raise ChildFailed("fetcher-protocol", "an error of no known class")
-        future.set_exception(error(report.rule, report.reason))
+        future.set_result(report)
 
 
 def _read(packet: bytes, descriptors: list[int]) -> Ready | Done | Failed:
@@ -267,7 +267,3 @@ def _hash_file(descriptor: int, max_bytes: int) -> Hasher:
     while hasher.size_bytes <= max_bytes and (data := os.pread(descriptor, CHUNK_BYTES, hasher.size_bytes)):
         hasher.update(data)
     return hasher
-
-
-def _hop(frame: HopFrame) -> Hop:
-    return Hop(frame.url, frame.status, tuple(frame.vetted), frame.dialled, frame.tls)

@@ -16,13 +16,16 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from contracts.digest import Digest
 from contracts.errors import ChildFailed
+from contracts.records import Hop, TlsFacts
 
 PACKET_BYTES = 64 * 1024
 _DESCRIPTORS = 1
 
 ShortText = Annotated[str, msgspec.Meta(max_length=256)]
 UrlText = Annotated[str, msgspec.Meta(max_length=2304)]
+DigestText = Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 RuleName = Annotated[str, msgspec.Meta(max_length=64, pattern="^[a-z0-9]+(-[a-z0-9]+)*\\Z")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
@@ -59,14 +62,64 @@ class Ready(Frame, frozen=True, tag="ready"):
     layers: Annotated[list[ShortText], msgspec.Meta(max_length=16)]
 
 
+class TlsFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of `contracts.records.TlsFacts`."""
+
+    version: ShortText
+    cipher: ShortText
+    certificate: DigestText
+
+    @classmethod
+    def of(cls, tls: TlsFacts) -> TlsFrame:
+        return cls(tls.version, tls.cipher, str(tls.certificate))
+
+    def to_facts(self) -> TlsFacts:
+        return TlsFacts(self.version, self.cipher, Digest.parse(self.certificate))
+
+
 class HopFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One hop as the fetcher saw it; the fields of `contracts.records.Hop`."""
 
     url: UrlText
+    url_digest: DigestText
     status: Annotated[int, msgspec.Meta(ge=100, le=999)] | None
     vetted: Annotated[list[ShortText], msgspec.Meta(max_length=64)]
     dialled: ShortText | None
-    tls: ShortText | None
+    tls: TlsFrame | None
+    headers: Annotated[list[tuple[ShortText, UrlText]], msgspec.Meta(max_length=16)]
+    framing: ShortText | None
+    seconds: Annotated[float, msgspec.Meta(ge=0)]
+
+    @classmethod
+    def of(cls, hop: Hop) -> HopFrame:
+        tls = None if hop.tls is None else TlsFrame.of(hop.tls)
+        return cls(
+            hop.url,
+            str(hop.url_digest),
+            hop.status,
+            list(hop.vetted),
+            hop.dialled,
+            tls,
+            list(hop.headers),
+            hop.framing,
+            hop.seconds,
+        )
+
+    def to_hop(self) -> Hop:
+        return Hop(
+            self.url,
+            Digest.parse(self.url_digest),
+            self.status,
+            tuple(self.vetted),
+            self.dialled,
+            None if self.tls is None else self.tls.to_facts(),
+            tuple(self.headers),
+            self.framing,
+            self.seconds,
+        )
+
+
+Hops = Annotated[list[HopFrame], msgspec.Meta(max_length=32)]
 
 
 class Done(Frame, frozen=True, tag="done"):
@@ -76,16 +129,19 @@ class Done(Frame, frozen=True, tag="done"):
     size_bytes: Count
     digest: ShortText
     media_type: ShortText | None
-    hops: Annotated[list[HopFrame], msgspec.Meta(min_length=1, max_length=32)]
+    hops: Annotated[Hops, msgspec.Meta(min_length=1)]
 
 
 class Failed(Frame, frozen=True, tag="failed"):
-    """From the fetcher: the error that ended the fetch; `error` names its class in contracts.errors."""
+    """From the fetcher: the error that ended the fetch, and how far it came; `error` names its class in
+    contracts.errors."""
 
     id: Count
     error: ShortText
     rule: RuleName
     reason: Annotated[str, msgspec.Meta(max_length=2048)]
+    hops: Hops
+    retry_after_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
 
 
 Order = Configure | Fetch | Cancel

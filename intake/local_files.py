@@ -10,7 +10,7 @@ import time
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from contracts.digest import CHUNK_BYTES, Hasher
+from contracts.digest import CHUNK_BYTES, Digest, Hasher
 from contracts.errors import EvidenceError, FetchError, InputError, StorageError
 from contracts.records import AcquisitionRecord
 from sandbox.linux import syscall
@@ -51,7 +51,7 @@ def acquire_local(folder: Path, relative: str, max_bytes: int, into: int) -> Acq
     Raises what `open_beneath` does, and FetchError `changed-while-read` if size or time of modification differ
     afterwards, or `file-over-limit` if it grew over the limit meanwhile.
     """
-    started = time.monotonic()
+    started_at, started = time.time(), time.monotonic()
     with open_beneath(folder, relative, max_bytes) as file:
         before = os.fstat(file.fileno())
         hasher = Hasher()
@@ -65,14 +65,12 @@ def acquire_local(folder: Path, relative: str, max_bytes: int, into: int) -> Acq
         raise FetchError("changed-while-read", f"{relative}: {before.st_size} bytes before, {after.st_size} after")
     return AcquisitionRecord(
         source="file",
-        hops=(),
+        requested=relative,
+        requested_digest=Digest.of(relative.encode()),
+        started_at=started_at,
+        seconds=time.monotonic() - started,
         size_bytes=hasher.size_bytes,
         digest=hasher.digest(),
-        media_type_claimed=None,
-        policy=None,
-        policy_digest=None,
-        layers=(),
-        seconds=time.monotonic() - started,
     )
 
 

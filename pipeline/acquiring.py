@@ -107,16 +107,15 @@ async def _try_part(
 ) -> AcquiredPart:
     with open_quarantine(quarantine) as file:
         record = await _acquire(shop, source, folder, budget.allowance(source.modality), file)
-        if source.sha256 is not None and source.sha256 != record.digest:
-            raise IntegrityError(
-                "sha256-mismatch", f"the bundle expects {source.sha256}, the bytes are {record.digest}"
-            )
-        found = await _inspect_and_store(shop, source.modality, record.digest, file)
-        budget.spend(record.size_bytes, found.findings)
+        digest, size_bytes = record.had()
+        if source.sha256 is not None and source.sha256 != digest:
+            raise IntegrityError("sha256-mismatch", f"the bundle expects {source.sha256}, the bytes are {digest}")
+        found = await _inspect_and_store(shop, source.modality, digest, file)
+        budget.spend(size_bytes, found.findings)
     locator: Locator = source.source
     if found.derivative is not None and found.transformation is not None:
-        locator = Derived(record.digest, found.transformation)
-    return AcquiredPart(MediaPart(found.derivative or found.artifact, locator), record.digest, record, found)
+        locator = Derived(digest, found.transformation)
+    return AcquiredPart(MediaPart(found.derivative or found.artifact, locator), digest, record, found)
 
 
 async def _acquire(

@@ -12,13 +12,13 @@ import os
 import socket
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 
 import anyio._backends._asyncio  # noqa: F401  (anyio imports it at its first call)
 
 from contracts.errors import EvidenceError, FetchError
 from contracts.limits import MIB, Limits
 from contracts.network_policy import PUBLIC_WEB, NetworkPolicy, check_url
+from contracts.records import Hop
 from intake.children.fetch_exchange import Exchange
 from intake.children.fetch_network import tls_context
 from intake.frames import Cancel, Configure, Done, Failed, Fetch, Frame, HopFrame, PacketChannel, Ready, read_order
@@ -85,13 +85,17 @@ class _Service:
         await self._channel.send(report)
 
     async def _report(self, order: Fetch, into: int) -> Frame:
+        hops = list[Hop]()
         try:
             policy = NetworkPolicy.from_json(order.policy)
-            body = await self._exchange.fetch(policy, order.url, order.max_bytes, into)
+            body = await self._exchange.fetch(policy, order.url, order.max_bytes, into, hops)
         except EvidenceError as error:
-            return Failed(order.id, type(error).__name__, error.rule, error.reason[:2048])
+            return Failed(order.id, type(error).__name__, error.rule, error.reason[:2048], _frames(hops))
         except Exception as error:  # one odd answer must not end the other fetches
             traceback.print_exc()
-            return Failed(order.id, FetchError.__name__, "fetcher-defect", type(error).__name__)
-        hops = [HopFrame(**{**asdict(hop), "vetted": list(hop.vetted)}) for hop in body.hops]
-        return Done(order.id, body.size_bytes, str(body.digest), body.media_type, hops)
+            return Failed(order.id, FetchError.__name__, "fetcher-defect", type(error).__name__, _frames(hops))
+        return Done(order.id, body.size_bytes, str(body.digest), body.media_type, _frames(hops))
+
+
+def _frames(hops: list[Hop]) -> list[HopFrame]:
+    return [HopFrame.of(hop) for hop in hops]

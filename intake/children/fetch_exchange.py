@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpcore
 
@@ -18,7 +18,7 @@ from contracts.errors import FetchError, FetchUnavailable, PolicyDenied
 from contracts.limits import Limits
 from contracts.locator import redact_url
 from contracts.network_policy import NetworkPolicy, check_redirect, check_url
-from contracts.records import Hop
+from contracts.records import Hop, TlsFacts
 from contracts.url_grammar import Target
 from intake.children.fetch_network import VettingBackend
 
@@ -37,7 +37,6 @@ class Body:
     size_bytes: int
     digest: Digest
     media_type: str | None
-    hops: tuple[Hop, ...]
 
 
 class Exchange:
@@ -48,11 +47,14 @@ class Exchange:
         self._context = context
         self._pools: OrderedDict[NetworkPolicy, httpcore.AsyncConnectionPool] = OrderedDict()
 
-    async def fetch(self, policy: NetworkPolicy, url: str, max_bytes: int, into: int) -> Body:
-        """Fetch `url` into the descriptor `into`. Raises PolicyDenied, FetchError, FetchUnavailable."""
+    async def fetch(self, policy: NetworkPolicy, url: str, max_bytes: int, into: int, hops: list[Hop]) -> Body:
+        """Fetch `url` into the descriptor `into`; what is known of each hop is added to `hops`, also where it fails.
+
+        Raises PolicyDenied, FetchError, FetchUnavailable.
+        """
         try:
             async with asyncio.timeout(self._limits.fetch_total_s):
-                return await self._follow(await self._pool(policy), policy, url, max_bytes, into)
+                return await self._follow(await self._pool(policy), policy, url, max_bytes, into, hops)
         except TimeoutError as error:
             reason = f"not complete within {self._limits.fetch_total_s:g} s"
             raise FetchUnavailable("total-deadline", reason) from error
@@ -80,19 +82,27 @@ class Exchange:
         return self._pools[policy]
 
     async def _follow(
-        self, pool: httpcore.AsyncConnectionPool, policy: NetworkPolicy, url: str, max_bytes: int, into: int
+        self,
+        pool: httpcore.AsyncConnectionPool,
+        policy: NetworkPolicy,
+        url: str,
+        max_bytes: int,
+        into: int,
+        hops: list[Hop],
     ) -> Body:
-        target, hops = check_url(policy, url), []
+        target = check_url(policy, url)
         for _ in range(self._limits.fetch_redirects + 1):
+            hop, started = Hop(redact_url(target.url), Digest.of(target.url.encode())), time.monotonic()
+            hops.append(hop)
             async with self._respond(pool, target) as response:
-                hops.append(_hop(target, response))
+                hops[-1] = _answered(hop, response, time.monotonic() - started)
                 self._check_headers(response)
                 if response.status in _REDIRECTS:
                     target = check_redirect(policy, target, _values(response, b"location"))
                     continue
                 expected = _check_response(response, max_bytes)
                 hasher = await self._receive(response, expected, max_bytes, into)
-                return Body(hasher.size_bytes, hasher.digest(), _media_type(response), tuple(hops))
+                return Body(hasher.size_bytes, hasher.digest(), _media_type(response))
         raise PolicyDenied("redirect-limit", f"expected at most {self._limits.fetch_redirects} redirects")
 
     @asynccontextmanager
@@ -216,16 +226,23 @@ def _is_lost(error: Exception) -> bool:
     return isinstance(error, httpcore.ReadError | httpcore.WriteError)
 
 
-def _hop(target: Target, response: httpcore.Response) -> Hop:
+def _answered(hop: Hop, response: httpcore.Response, seconds: float) -> Hop:
     stream = response.extensions["network_stream"]
     peer, tls = stream.get_extra_info("server_addr"), stream.get_extra_info("ssl_object")
-    return Hop(
-        url=redact_url(target.url),
+    return replace(
+        hop,
         status=response.status,
         vetted=stream.get_extra_info("vetted"),
         dialled=peer[0] if peer else None,
-        tls=tls.version() if tls else None,
+        tls=None if tls is None else _tls_facts(tls),
+        seconds=seconds,
     )
+
+
+def _tls_facts(tls: ssl.SSLObject) -> TlsFacts:
+    cipher = tls.cipher()
+    certificate = tls.getpeercert(binary_form=True)
+    return TlsFacts(tls.version() or "unknown", cipher[0] if cipher else "unknown", Digest.of(certificate or b""))
 
 
 def _values(response: httpcore.Response, name: bytes) -> list[bytes]:

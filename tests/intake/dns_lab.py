@@ -81,6 +81,7 @@ async def _fetch_all() -> None:
                 try:
                     url = served.url("/", host)
                     record = await fetcher.fetch(url, policy=POLICY, max_bytes=9, into=file.fileno())
+                    record.had()
                     result["dialled"] = record.hops[0].dialled
                 except EvidenceError as error:
                     result["rule"] = error.rule

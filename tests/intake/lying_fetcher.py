@@ -9,6 +9,7 @@ from contextlib import suppress
 import msgspec
 
 from contracts.digest import Digest
+from contracts.records import Hop
 from intake.frames import Configure, Done, Fetch, Frame, HopFrame, Ready, read_order
 
 
@@ -33,7 +34,7 @@ def _receive(channel: socket.socket) -> tuple[bytes, int] | None:
 def _lie(channel: socket.socket, order: Fetch, into: int) -> None:
     body = b"what was fetched"
     os.pwrite(into, body, 0)
-    hop = HopFrame("http://a.example.com/", 200, ["93.184.216.34"], "93.184.216.34", None)
+    hop = HopFrame.of(Hop("http://a.example.com/", Digest.of(body), 200, ("93.184.216.34",), "93.184.216.34"))
     done = Done(order.id, len(body), str(Digest.of(body)), None, [hop])
     lies: dict[str, Frame | bytes] = {
         "truth": done,
@@ -43,7 +44,9 @@ def _lie(channel: socket.socket, order: Fetch, into: int) -> None:
         "ready": Ready(["again"]),
         "garbage": b"\x00\xff",
         "oversize": b" " * (1 << 16) + b"{}",
-        "class": msgspec.json.encode({"op": "failed", "id": order.id, "error": "OSError", "rule": "a", "reason": ""}),
+        "class": msgspec.json.encode(
+            {"op": "failed", "id": order.id, "error": "OSError", "rule": "a", "reason": "", "hops": []}
+        ),
     }
     name = order.url.rpartition("/")[2]
     if name == "descriptor":

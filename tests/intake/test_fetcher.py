@@ -50,9 +50,10 @@ async def fetcher() -> AsyncIterator[Fetcher]:
 async def fetch(
     fetcher: Fetcher, url: str, policy: NetworkPolicy = LOOPBACK, max_bytes: int = MAX_BYTES
 ) -> tuple[AcquisitionRecord, bytes]:
-    """Fetch into a fresh unnamed file; the record and what is in the file."""
+    """Fetch into a fresh unnamed file; the record and what is in the file. Raises what the fetch ended with."""
     with tempfile.TemporaryFile() as file:
         record = await fetcher.fetch(url, policy=policy, max_bytes=max_bytes, into=file.fileno())
+        record.had()
         return record, file.read()
 
 
@@ -296,7 +297,9 @@ async def test_tls_is_verified_and_recorded() -> None:
         origin(scripts, context=wrong) as other,
     ):
         record, _ = await fetch(trusting, served.url("/"))
-        assert record.hops[0].tls == "TLSv1.3"
+        (hop,) = record.hops
+        assert hop.tls is not None
+        assert hop.tls.version == "TLSv1.3"
         with pytest.raises(PolicyDenied, match="redirect-downgrade"):
             await fetch(trusting, served.url("/down"))
         with pytest.raises(FetchError, match="tls-certificate"):

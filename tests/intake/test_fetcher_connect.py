@@ -31,4 +31,4 @@ async def test_a_connection_that_is_not_made_ends_at_its_limit() -> None:
         async with Fetcher(LIMITS) as fetcher:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
             with pytest.raises(FetchUnavailable, match=r"connect-timeout: .*not connected within 0\.3 s"):
-                await fetcher.fetch(url, policy=LOOPBACK, max_bytes=10, into=file.fileno())
+                (await fetcher.fetch(url, policy=LOOPBACK, max_bytes=10, into=file.fileno())).had()

@@ -20,7 +20,7 @@ async def fetch(fetcher: Fetcher, lie: str) -> int:
     with tempfile.TemporaryFile() as file:
         url = f"http://a.example.com/{lie}"
         record = await fetcher.fetch(url, policy=PUBLIC_WEB, max_bytes=100, into=file.fileno())
-        return record.size_bytes
+        return record.had()[1]
 
 
 @pytest.mark.parametrize(

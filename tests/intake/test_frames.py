@@ -12,16 +12,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.digest import Digest
 from contracts.errors import ChildFailed
-from intake.frames import PACKET_BYTES, Cancel, Done, Fetch, PacketChannel, Ready, read_order, read_report
+from contracts.records import Hop, TlsFacts
+from intake.frames import (
+    PACKET_BYTES,
+    Cancel,
+    Done,
+    Failed,
+    Fetch,
+    HopFrame,
+    PacketChannel,
+    Ready,
+    read_order,
+    read_report,
+)
 
+HOP = Hop(
+    "http://a.example.com/",
+    Digest("0" * 64),
+    200,
+    ("1.2.3.4",),
+    "1.2.3.4",
+    TlsFacts("TLSv1.3", "AES", Digest("1" * 64)),
+    (("etag", "x"),),
+    "chunked",
+    0.5,
+)
 DONE = {
     "op": "done",
     "id": 1,
     "size_bytes": 2,
     "digest": "sha256:x",
     "media_type": None,
-    "hops": [{"url": "http://a.example.com/", "status": 200, "vetted": ["1.2.3.4"], "dialled": None, "tls": None}],
+    "hops": [msgspec.to_builtins(HopFrame.of(HOP))],
 }
 
 
@@ -88,7 +112,7 @@ def test_a_report_is_read() -> None:
     """The shape of a finished fetch."""
     report = read_report(msgspec.json.encode(DONE))
     assert isinstance(report, Done)
-    assert report.hops[0].vetted == ["1.2.3.4"]
+    assert [hop.to_hop() for hop in report.hops] == [HOP]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +140,10 @@ def test_a_report_of_no_known_shape_is_a_broken_protocol(change: dict[str, objec
 @pytest.mark.parametrize("rule", ["", "Total", "a b", "a\n", "-a", "a" * 65])
 def test_a_rule_is_a_name(rule: str) -> None:
     """What a child calls a rule must look like one."""
+    failed = {"op": "failed", "id": 1, "error": "FetchError", "rule": "a-rule", "reason": "", "hops": []}
+    assert isinstance(read_report(msgspec.json.encode(failed)), Failed)
     with pytest.raises(ChildFailed):
-        read_report(msgspec.json.encode({"op": "failed", "id": 1, "error": "FetchError", "rule": rule, "reason": ""}))
+        read_report(msgspec.json.encode(failed | {"rule": rule}))
 
 
 @given(st.binary(max_size=200) | st.just(b"[" * 30_000))
