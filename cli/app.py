@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cli import demo, inspect, policy, reap, receipts, release, results, run, settings, stream, worker
+from cli import demo, fetch, inspect, policy, reap, receipts, release, results, run, settings, stream, worker
 from cli.exit_codes import INTERRUPTED, UNAVAILABLE, exit_code
 from cli.output import say
 from contracts.errors import EvidenceError
@@ -39,6 +39,7 @@ def version(
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("results")(results.results)
+app.command("fetch")(fetch.fetch)
 app.command("inspect")(inspect.inspect)
 app.command("reap")(reap.reap)
 app.command("settings")(settings.settings)
