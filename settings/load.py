@@ -112,6 +112,15 @@ def _number(kind: type, least: int) -> Callable[[Any], Any]:
     return read
 
 
+def _switch(value: Any) -> bool:
+    """Only the words themselves: what lifts a protection must not be switched on by a `1` or a `yes` of another use."""
+    if value is True or value == "true":
+        return True
+    if value is False or value == "false":
+        return False
+    raise ValueError("expected true or false")
+
+
 _WORKER_URL = _matching(_URL, "an http or https URL")
 _READERS: dict[str, Callable[[Any], Any]] = {
     "home": _path,
@@ -122,6 +131,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "worker_slots": _number(int, 1),
     "prefect_api_url": _WORKER_URL,
     "fetch_concurrency": _number(int, 1),
+    "fetch_per_host": _number(int, 1),
+    "fetch_tries": _number(int, 1),
+    "unsafe_isolation": _switch,
     "decode_workers": _number(int, 1),
     "lookahead_questions": _number(int, 1),
     **{f"limits.{name}": _number(kind, 0) for name, kind in _LIMIT_TYPES.items()},

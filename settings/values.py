@@ -27,7 +27,10 @@ class Settings:
     worker_url: str | None = None  # None: an embedded worker is started
     worker_slots: int = 4  # questions a worker answers at a time
     prefect_api_url: str | None = None  # None: Prefect's server is started as our child
-    fetch_concurrency: int = 8  # sources fetched at a time
+    fetch_concurrency: int = 64  # sources fetched at a time, over all hosts
+    fetch_per_host: int = 6  # of them from one host, which is what browsers ask of one
+    fetch_tries: int = 3  # for what another try can help: connect, 5xx, 429
+    unsafe_isolation: bool = False  # start confined children also where neither Landlock nor seccomp can be had
     decode_workers: int = 2  # confined decoders kept warm; a decoder uses one core
     lookahead_questions: int = 8  # questions prepared ahead of the one being answered
     limits: Limits = field(default_factory=Limits)
@@ -67,7 +70,7 @@ class Settings:
         """Each setting in force as (dotted name, value, where from). URLs are shown without query and userinfo."""
         for name, value in self._named():
             shown = redact_url(value) if isinstance(value, str) and name.endswith("_url") else value
-            yield name, "-" if shown is None else str(shown), self.provenance.get(name, "default")
+            yield name, _shown(shown), self.provenance.get(name, "default")
 
     def _named(self) -> Iterator[tuple[str, object]]:
         for each in fields(self):
@@ -80,3 +83,9 @@ class Settings:
                 if each.name != "name":
                     shown = getattr(value, each.name)
                     yield f"policies.{policy}.{each.name}", shown and ",".join(str(item) for item in shown)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "-" if value is None else str(value)

@@ -93,6 +93,11 @@ def test_relative_homes_are_relative_to_who_says_so(tmp_path: Path) -> None:
         ("worker_slots = 0", {}, {}, "settings-type", "expected at least 1, got 0"),
         ("worker_slots = 1.5", {}, {}, "settings-type", "expected a whole number"),
         ("worker_slots = true", {}, {}, "settings-type", "expected a number"),
+        ("fetch_tries = 0", {}, {}, "settings-type", "expected at least 1, got 0"),
+        ("fetch_per_host = 0", {}, {}, "settings-type", "expected at least 1, got 0"),
+        ("unsafe_isolation = 1", {}, {}, "settings-type", "expected true or false"),
+        ("", {"MOSAIC_UNSAFE_ISOLATION": "1"}, {}, "settings-type", "expected true or false"),
+        ("", {}, {"unsafe_isolation": "yes"}, "settings-type", "expected true or false"),
         ("[limits]\ntotal_s = inf", {}, {}, "settings-type", "expected at least 0, got inf"),
         ("[limits]\ntotal_s = nan", {}, {}, "settings-type", "expected at least 0, got nan"),
         ("", {}, {"limits.image_bytes": "many"}, "settings-type", "--set: limits.image_bytes"),
@@ -125,6 +130,16 @@ def test_what_does_not_exist_or_fit_is_refused(
         loaded(tmp_path, toml, environment, overrides)
     assert refused.value.rule == rule
     assert words in refused.value.reason
+
+
+def test_isolation_is_lifted_by_the_word_alone(tmp_path: Path) -> None:
+    """Confinement is asked for by default; only a literal true lifts the demand, from any source."""
+    assert loaded(tmp_path).unsafe_isolation is False
+    assert loaded(tmp_path, "unsafe_isolation = true\n").unsafe_isolation is True
+    assert loaded(tmp_path, environment={"MOSAIC_UNSAFE_ISOLATION": "true"}).unsafe_isolation is True
+    lowered = loaded(tmp_path, "unsafe_isolation = true\n", overrides={"unsafe_isolation": "false"})
+    assert lowered.unsafe_isolation is False
+    assert ("unsafe_isolation", "false", "--set") in list(lowered.describe())
 
 
 def test_shown_urls_hold_no_secrets(tmp_path: Path) -> None:
