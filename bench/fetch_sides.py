@@ -135,7 +135,7 @@ async def ours(load: Load) -> Run:
             with open_quarantine(load.folder) as file:
                 limit = load.size_bytes
                 record = await fetcher.fetch(url, policy=LOOPBACK, max_bytes=limit, into=file.fileno())
-                return record.size_bytes or 0
+                return record.had()[1]
 
         assert fetcher.pid is not None
         return await _spread(load, _Watch(load, child=fetcher.pid), one)

@@ -81,7 +81,13 @@ class NetworkPolicy:
 
     def digest(self) -> Digest:
         """The identity of the policy and of the address tables it stands on."""
-        return canonical_digest({"policy": self.to_json(), "tables": tables_json()})
+        return _identity(self)
+
+
+@lru_cache(maxsize=256)
+def _identity(policy: NetworkPolicy) -> Digest:
+    """Every fetch's record names it, and a serialised table of addresses is more work than the rest of the record."""
+    return canonical_digest({"policy": policy.to_json(), "tables": tables_json()})
 
 
 PUBLIC_WEB = NetworkPolicy("public-web")
