@@ -25,8 +25,8 @@ from contracts.question import MediaPart
 from contracts.records import AcquisitionRecord, Inspection
 from contracts.version import VERSION
 from intake.decoders import DECODERS
-from intake.local_files import acquire_local
 from intake.quarantine import open_quarantine
+from pipeline.sources import acquire
 from pipeline.steps import in_thread
 from pipeline.workshop import Workshop
 from storage.inspections import CachedInspection, InspectionKey
@@ -106,7 +106,8 @@ async def _try_part(
     shop: Workshop, source: MediaSource, folder: Path, quarantine: Path, budget: MediaBudget
 ) -> AcquiredPart:
     with open_quarantine(quarantine) as file:
-        record = await _acquire(shop, source, folder, budget.allowance(source.modality), file)
+        allowance = budget.allowance(source.modality)
+        record = await acquire(shop, source, folder=folder, max_bytes=allowance, file=file)
         digest, size_bytes = record.had()
         if source.sha256 is not None and source.sha256 != digest:
             raise IntegrityError("sha256-mismatch", f"the bundle expects {source.sha256}, the bytes are {digest}")
@@ -116,15 +117,6 @@ async def _try_part(
     if found.derivative is not None and found.transformation is not None:
         locator = Derived(digest, found.transformation)
     return AcquiredPart(MediaPart(found.derivative or found.artifact, locator), digest, record, found)
-
-
-async def _acquire(
-    shop: Workshop, source: MediaSource, folder: Path, max_bytes: int, file: BinaryIO
-) -> AcquisitionRecord:
-    if not source.is_url:
-        return await in_thread(acquire_local, folder, source.location, max_bytes, file.fileno())
-    async with shop.fetch_slots:
-        return await shop.fetcher.fetch(source.location, policy=shop.policy, max_bytes=max_bytes, into=file.fileno())
 
 
 async def _inspect_and_store(shop: Workshop, modality: Modality, digest: Digest, file: BinaryIO) -> CachedInspection:
