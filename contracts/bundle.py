@@ -25,6 +25,7 @@ from contracts.bundle_document import (
     RetryDocument,
 )
 from contracts.bundle_json import read_json
+from contracts.bundle_location import source_of
 from contracts.bundle_reader import Document
 from contracts.bundle_rules import Finding, defaults_findings, part_kind, question_findings
 from contracts.bundle_types import type_findings
@@ -32,7 +33,7 @@ from contracts.bundle_yaml import read_yaml
 from contracts.digest import Digest, canonical_digest, canonical_json
 from contracts.errors import InputError
 from contracts.limits import Limits
-from contracts.locator import FileSource, UrlSource
+from contracts.locator import Source
 from contracts.parameters import NO_PARAMETERS, NotHonoured, ParametersDocument, decimal_string
 from contracts.question import Ordering, TextPart
 from contracts.request_bounds import counted
@@ -44,7 +45,8 @@ MAX_FINDINGS = 20  # more than anybody mends before the next try
 
 @dataclass(frozen=True, slots=True)
 class MediaSource:
-    """A medium as the bundle names it: `location` is an http(s) URL or a path beneath the bundle's folder.
+    """A medium as the bundle names it: `location` is an http(s) URL, an object `s3://bucket/key`, bytes of the store
+    `sha256:<hex>`, or a path beneath the bundle's folder.
 
     `sha256` is what the bundle says the bytes must have; the rest is provenance, carried and never interpreted
     (`collected_at` in RFC 3339).
@@ -59,13 +61,13 @@ class MediaSource:
 
     @property
     def is_url(self) -> bool:
-        """Whether the medium is fetched; otherwise it is a file in the bundle's folder. A path has no colon in it."""
+        """Whether the medium is fetched from the web."""
         return self.location[:8].lower().startswith(("http://", "https://"))
 
     @property
-    def source(self) -> UrlSource | FileSource:
+    def source(self) -> Source:
         """The locator of the original."""
-        return UrlSource.of(self.location) if self.is_url else FileSource(self.location)
+        return source_of(self.location)
 
     def to_json(self) -> dict[str, Any]:
         """The form that the bundle's digest covers."""

@@ -37,7 +37,7 @@ Temperature = Annotated[float, Meta(ge=0, le=MAX_TEMPERATURE)]
 
 
 class PartDocument(Struct, forbid_unknown_fields=True, frozen=True):
-    """One part: exactly one of `image`, `audio`, `video` (a URL or a path beneath the bundle's folder) or `text`."""
+    """One part: exactly one of `image`, `audio`, `video` (where it is; contracts.bundle_location) or `text`."""
 
     image: Location | UnsetType = UNSET
     audio: Location | UnsetType = UNSET

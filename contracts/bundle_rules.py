@@ -15,17 +15,16 @@ from msgspec import UNSET, UnsetType
 from contracts.answer_form import form_findings
 from contracts.artifact import Modality
 from contracts.bundle_document import AnswerDocument, DefaultsDocument, PartDocument, QuestionDocument
+from contracts.bundle_location import location_reason, source_of
 from contracts.bundle_reader import Path, shown
 from contracts.limits import Limits
-from contracts.locator import redact_url
+from contracts.locator import BlobSource
 from contracts.request_bounds import counted
 
 Finding = tuple[Path, str, str]
 
 KINDS = (*(modality.value for modality in Modality), "text")
 _PROVENANCE = ("sha256", "caption", "collected_at", "collector")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_URL = re.compile(r"https?://[^/?#\s]+\S*", flags=re.IGNORECASE)
 _LEAP_SECOND = re.compile(r":60(?=[.Zz+-])")
 
 
@@ -84,34 +83,10 @@ def _part_findings(part: PartDocument, where: Path) -> Iterator[Finding]:
             yield (*where, "text"), "bundle-prompt", "expected text, got only white space"
     elif reason := location_reason(value):
         yield (*where, name), "bundle-location", reason
+    elif isinstance(named := source_of(value), BlobSource) and part.sha256 not in (UNSET, named.digest.hex):
+        yield (*where, "sha256"), "bundle-digest", f"{name} names the bytes {named.digest}, sha256 names others"
     if not isinstance(part.collected_at, UnsetType) and not _is_date(part.collected_at):
         yield (*where, "collected_at"), "bundle-date", f"{shown(part.collected_at)} is not a date and time that exists"
-
-
-def location_reason(location: str) -> str | None:
-    """Why `location` is neither an http(s) URL nor a path beneath the bundle's folder; None if it is one.
-
-    A path has one form: relative, forward slashes, no empty, `.` or `..` step. Whether a link leads out of the
-    folder can only be seen when the file is opened, and is checked there.
-    """
-    if scheme := _SCHEME.match(location):
-        name = scheme[1].lower()
-        if name not in ("http", "https"):
-            return f"the scheme {shown(name)} is not read, only http and https; a local file is named by its path"
-        return None if _URL.fullmatch(location) else f"{shown(redact_url(location))} is not a URL with a host"
-    if "\\" in location:
-        return "a path has forward slashes, got a backslash"
-    if location.startswith("/"):
-        return "a path is relative to the bundle's folder, got an absolute one"
-    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in location):
-        return "a path has no control characters"
-    steps = location.split("/")
-    if ".." in steps:
-        return f"{shown(location)} leaves the bundle's folder or walks back in it; '..' is not read"
-    if "." in steps or "" in steps:
-        plain = "/".join(step for step in steps if step not in ("", "."))
-        return f"{shown(location)} has an empty or '.' step; expected {shown(plain)}"
-    return None
 
 
 def _is_date(text: str) -> bool:

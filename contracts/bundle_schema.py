@@ -18,6 +18,11 @@ from contracts.bundle_document import BundleDocument
 
 SCHEMA_ID = "urn:mosaic-evidence:schema:bundle:v1"
 _URL = r"^[hH][tT][tT][pP][sS]?://[^/?#\s]+\S*$(?!\n)"
+_OBJECT = (
+    r"^s3://(?![0-9.]+/)(?![^/]*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?!.*/\.{0,2}(?:[/?]|$))/"
+    r"[^%?#\\\u0000-\u001f\u007f]+(?:\?versionId=[A-Za-z0-9._-]{1,1024})?$(?!\n)"
+)
+_BLOB = r"^sha256:[0-9a-f]{64}$(?!\n)"
 _PATH = (
     r"^(?!/)(?![A-Za-z][A-Za-z0-9+.-]*:)(?!(?:.*/)?\.{1,2}(?:/|$))(?!.*//)(?!.*/$)"
     r"[^\\\u0000-\u001f\u007f]+$(?!\n)"
@@ -31,7 +36,7 @@ def bundle_schema() -> dict[str, Any]:
     part = definitions["Part"]
     media = [modality.value for modality in Modality]
     for kind in media:
-        part["properties"][kind]["anyOf"] = [{"pattern": _URL}, {"pattern": _PATH}]
+        part["properties"][kind]["anyOf"] = [{"pattern": each} for each in (_URL, _OBJECT, _BLOB, _PATH)]
     part["properties"]["text"]["pattern"] = r"\S"
     provenance = [key for key in part["properties"] if key not in (*media, "text")]
     text_alone = {"required": ["text"], "not": {"anyOf": [{"required": [key]} for key in provenance]}}

@@ -1,7 +1,7 @@
 """Locators: where an artifact came from. A locator has a digest of its own.
 
-An original's locator names its source (URL, or path inside the bundle's folder). A derivative's names its parent
-artifact and the exact transformation, so that anybody can make it again.
+An original's locator names its source (URL, path inside the bundle's folder, object in a bucket, bytes in the store).
+A derivative's names its parent artifact and the exact transformation, so that anybody can make it again.
 """
 
 from __future__ import annotations
@@ -40,6 +40,38 @@ class FileSource:
 
 
 @dataclass(frozen=True, slots=True)
+class S3Source:
+    """The bytes were an object in an S3 bucket; `version_id` None asks for the one that is current then (which one
+    that was is in the acquisition's record)."""
+
+    bucket: str
+    key: str
+    version_id: str | None = None
+
+    @property
+    def url(self) -> str:
+        """`s3://bucket/key`, without the version."""
+        return f"s3://{self.bucket}/{self.key}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "s3", "bucket": self.bucket, "key": self.key, "version_id": self.version_id}
+
+
+@dataclass(frozen=True, slots=True)
+class BlobSource:
+    """The bytes were in the store already, acquired for the same tenant before."""
+
+    digest: Digest
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "blob", "digest": str(self.digest)}
+
+
+Source = UrlSource | FileSource | S3Source | BlobSource
+"""Where an original comes from."""
+
+
+@dataclass(frozen=True, slots=True)
 class Derived:
     """The bytes were made from `parent` by `transformation` (name, parameters and tool versions)."""
 
@@ -50,7 +82,7 @@ class Derived:
         return {"kind": "derived", "parent": str(self.parent), "transformation": self.transformation}
 
 
-Locator = UrlSource | FileSource | Derived
+Locator = Source | Derived
 
 
 def locator_digest(locator: Locator) -> Digest:

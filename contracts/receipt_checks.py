@@ -173,6 +173,8 @@ def _check_part(part: PartRecord) -> Iterator[Finding]:
     source = part.original or part.artifact.digest
     if acquired is not None and acquired != source:
         yield Finding("acquisition-digest", f"part {part.index}: other bytes were acquired than were used", source)
+    if part.locator is not None and part.locator.get("kind") == "blob" and part.locator.get("digest") != source:
+        yield Finding("locator-blob", f"part {part.index}: other bytes were used than its locator names", source)
 
 
 def _check_question(receipt: Receipt, question: dict[str, Any]) -> Iterator[Finding]:

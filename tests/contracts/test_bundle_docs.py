@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 from contracts.bundle import parse_bundle
 from contracts.bundle_document import BundleDocument, PartDocument, QuestionDocument
 from contracts.limits import Limits
+from contracts.locator import Source
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "bundle.md").read_text("utf-8")
 
 
-def test_the_example_of_the_page_is_a_bundle() -> None:
-    """What a reader copies from the page is accepted."""
-    example = PAGE.split("```yaml\n", 1)[1].split("```", 1)[0]
-    bundle = parse_bundle(example.encode(), name="example.yaml", limits=Limits())
-    assert [question.id for question in bundle.questions] == ["vehicle", "siren"]
+def test_the_examples_of_the_page_are_bundles() -> None:
+    """What a reader copies from the page is accepted, and the page shows every kind of source."""
+    examples = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+    bundles = [parse_bundle(example.encode(), name="example.yaml", limits=Limits()) for example in examples]
+    ids = [question.id for bundle in bundles for question in bundle.questions]
+    assert ids == ["vehicle", "siren", "same-scene"]
+    sources = {type(part.source) for part in bundles[1].questions[0].media}
+    assert sources == set(get_args(Source))
 
 
 def test_the_page_names_every_key() -> None:

@@ -78,7 +78,7 @@ BAD_FOR_BOTH = {
         f"the location {location!r}": (with_part(image=location), "bundle-location")
         for location in (
             "/etc/passwd", "../a.png", "a/../../b.png", "..", "./a.png", "a//b.png", "a/", "a\\b.png", "C:\\a.png",
-            "file:///etc/passwd", "data:image/png;base64,AAAA", "s3://bucket/key", "ftp://example.org/a",
+            "file:///etc/passwd", "data:image/png;base64,AAAA", "S3://bucket/key", "ftp://example.org/a", "sha256:00",
             "http://", "https:a.png", "http://example.org/a b", "a\u0001.png", "a.png\n", "//example.org/a.png",
         )
     },

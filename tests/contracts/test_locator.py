@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.digest import Digest, canonical_digest
-from contracts.locator import Derived, FileSource, Locator, UrlSource, locator_digest, redact_url
+from contracts.locator import BlobSource, Derived, FileSource, Locator, S3Source, UrlSource, locator_digest, redact_url
 
 URLS = {
     "https://user:pw@example.org:8443/a/b.png?token=s#frag": "https://example.org:8443/a/b.png",
@@ -51,6 +51,12 @@ LOCATORS: list[Locator] = [
     UrlSource.of("https://example.org/b"),
     FileSource("a"),
     FileSource("b"),
+    S3Source("bucket", "key"),
+    S3Source("bucket", "other"),
+    S3Source("other", "key"),
+    S3Source("bucket", "key", "v1"),
+    BlobSource(Digest("1" * 64)),
+    BlobSource(Digest("2" * 64)),
     Derived(Digest("1" * 64), {"frames": 8}),
     Derived(Digest("1" * 64), {"frames": 9}),
     Derived(Digest("2" * 64), {"frames": 8}),
@@ -66,7 +72,11 @@ def test_every_difference_is_another_digest() -> None:
 
 def test_every_kind_names_itself_in_its_json() -> None:
     """A receipt's reader can tell them apart."""
-    assert [locator.to_json()["kind"] for locator in LOCATORS[1::2]] == ["url", "file", "derived"]
+    kinds = dict.fromkeys(locator.to_json()["kind"] for locator in LOCATORS)
+    assert list(kinds) == ["url", "file", "s3", "blob", "derived"]
+    versioned = {"kind": "s3", "bucket": "b", "key": "k/1.png", "version_id": "v"}
+    assert S3Source("b", "k/1.png", "v").to_json() == versioned
+    assert BlobSource(Digest("1" * 64)).to_json() == {"kind": "blob", "digest": "sha256:" + "1" * 64}
     assert Derived(Digest("1" * 64), {"frames": 8}).to_json() == {
         "kind": "derived",
         "parent": "sha256:" + "1" * 64,

@@ -12,6 +12,7 @@ import pytest
 
 from contracts.digest import Digest, canonical_digest
 from contracts.limits import Limits
+from contracts.locator import BlobSource, Locator, S3Source, locator_digest
 from contracts.outcome import Outcome
 from contracts.receipt import LimitsRecord, Receipt, UsageRecord, receipt_id
 from storage.disk_blobs import DiskBlobStore
@@ -145,6 +146,10 @@ def _part(document: Receipt, index: int, **values: Any) -> dict[str, Any]:
     return {"parts": tuple(parts)}
 
 
+def _located(locator: Locator) -> dict[str, Any]:
+    return {"locator": locator.to_json(), "locator_digest": str(locator_digest(locator))}
+
+
 def _engine(document: Receipt, **values: Any) -> dict[str, Any]:
     return {"engine": msgspec.structs.replace(document.engine, **values)}
 
@@ -155,6 +160,7 @@ OTHER = str(Digest.of(b"other"))
 TAMPERINGS: dict[str, tuple[str, Callable[[Receipt], dict[str, Any]]]] = {
     "a locator": ("locator-digest", lambda r: _part(r, 0, locator={"kind": "file", "path": "b.png"})),
     "a locator's digest": ("locator-digest", lambda r: _part(r, 0, locator_digest=OTHER)),
+    "the bytes that a locator names": ("locator-blob", lambda r: _part(r, 0, **_located(BlobSource(Digest(64 * "0"))))),
     "what was acquired": ("acquisition-digest", lambda r: _part(r, 0, acquisition={"digest": OTHER})),
     "the original": ("original", lambda r: _part(r, 2, original=str(Digest.of(IMAGE)))),
     "an original without derivation": ("original", lambda r: _part(r, 0, original=str(Digest.of(ORIGINAL)))),
@@ -199,6 +205,15 @@ def test_a_receipt_that_says_something_else_is_invalid_by_name(blobs: DiskBlobSt
     verdict = verify(changed(document, **tamper(document)), blobs)
     assert verdict.verdict is VerdictName.INVALID
     assert rule in rules(verdict)
+
+
+def test_an_original_may_come_from_a_bucket_or_the_store(blobs: DiskBlobStore) -> None:
+    """A locator of any kind is held to its own digest, and one that names bytes to the bytes that were used."""
+    document = receipt(blobs)
+    artifact = document.parts[0].artifact
+    assert artifact is not None
+    for source in (S3Source("evidence", "a.png", "v1"), BlobSource(Digest.parse(artifact.digest))):
+        assert verify(changed(document, **_part(document, 0, **_located(source))), blobs).verdict is VerdictName.VALID
 
 
 def test_limits_in_force_are_those_of_the_receipt(blobs: DiskBlobStore) -> None:
