@@ -34,7 +34,7 @@ def render() -> str:
         "## Network policy",
         "Rules, in the order in which they are asked: " + ", ".join(f"`{rule}`" for rule in RULES) + ".",
         f"Denied IPv4 (IANA registry of {IPV4_REGISTRY_DATE}); of IPv6 only `{IPV6_ALLOWED}` is allowed, minus holes:",
-        _table(("denied", "because"), ((f"`{block}`", why) for block, why in (*IPV4_DENIED, *IPV6_HOLES))),
+        _table(("denied", "because", "registered"), _denied()),
         "## Completion machine",
         "Rows are states, columns what happens; a cell is the next state, or the outcome and rule it fails with.",
         _table(("state", *(signal.value for signal in Signal)), _completion()),
@@ -57,6 +57,11 @@ def _limits() -> Iterator[tuple[str, str, str]]:
     reasons = {match["name"]: match["reason"] for match in map(_LIMIT.match, source.splitlines()) if match}
     for each in fields(Limits):
         yield f"`{each.name}`", f"{each.default:,}", reasons[each.name]
+
+
+def _denied() -> Iterator[tuple[str, str, str]]:
+    for block in (*IPV4_DENIED, *IPV6_HOLES):
+        yield f"`{block.network}`", block.why, block.since or "no: the cloud's own documents"
 
 
 def _media_types() -> Iterator[tuple[str, str, str]]:
