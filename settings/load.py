@@ -14,10 +14,11 @@ from typing import Any
 
 from contracts.errors import InputError
 from contracts.limits import Limits
-from contracts.network_policy import NetworkPolicy
+from contracts.network_policy import PUBLIC_WEB, NetworkPolicy
 from settings.closest import closest
 from settings.environment import process_environment
-from settings.policies import named_policy, policy_of_table
+from settings.object_storage import OBJECT_READERS, SECRETS
+from settings.policies import DenyList, named_policy, policy_of_table, tenants_of_table
 from settings.sources import FILE_VARIABLE, from_environment, from_file
 from settings.values import DEFAULT_HOME, REPOSITORY, Settings
 
@@ -37,7 +38,7 @@ def load(
 
     `overrides` are `--set NAME=VALUE`; `environment` is this process's unless given; `file` is MOSAIC_SETTINGS or
     mosaic.toml in the repository unless given. Raises InputError: settings-unknown, settings-type, settings-file,
-    policy-unknown, policy-redefined, and what NetworkPolicy refuses.
+    settings-secret, policy-unknown, policy-redefined, and what NetworkPolicy refuses.
     """
     environment = process_environment() if environment is None else environment
     named = environment.get(FILE_VARIABLE)
@@ -50,13 +51,21 @@ def load(
     for name, (variable, text) in from_environment(environment).items():
         _take(values, provenance, name, text, variable, Path.cwd())
     for name, text in (overrides or {}).items():
+        if name in SECRETS:
+            raise InputError("settings-secret", f"--set: {name}: a command line is no place for it; use a variable")
         _take(values, provenance, name, text, "--set", Path.cwd())
-    limits = {name.removeprefix("limits."): values.pop(name) for name in list(values) if name.startswith("limits.")}
+    limits, deny = _table(values, "limits."), _table(values, "deny.")
     # Resolved once: the worker opens staged files beneath the real root, so requests must name them by it.
     values["home"] = Path(values.get("home", DEFAULT_HOME)).resolve()
-    settings = Settings(**values, limits=Limits().changed(limits), provenance=provenance)
-    named_policy(settings.policy, settings.policies)  # a policy that does not exist must not wait for the first fetch
+    settings = Settings(**values, limits=Limits().changed(limits), deny=DenyList(**deny), provenance=provenance)
+    for name in (settings.policy, *settings.tenant_policies.values()):
+        named_policy(name, settings.policies)  # a policy that does not exist must not wait for the first fetch
     return settings
+
+
+def _table(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Take the names with `prefix` out of `values`, without it."""
+    return {name.removeprefix(prefix): values.pop(name) for name in list(values) if name.startswith(prefix)}
 
 
 def _take(values: dict[str, Any], provenance: dict[str, str], name: str, value: Any, source: str, folder: Path) -> None:
@@ -69,6 +78,10 @@ def _take(values: dict[str, Any], provenance: dict[str, str], name: str, value: 
             )
         )
         return
+    if name == "tenant_policies" and isinstance(value, dict):
+        values[name] = tenants_of_table(value, source)
+        provenance.update(dict.fromkeys((f"{name}.{tenant}" for tenant in value), source))
+        return
     reader = _READERS.get(name)
     if reader is None:
         raise InputError("settings-unknown", f"{source}: no setting {name!r}{closest(name, _READERS)}")
@@ -76,6 +89,8 @@ def _take(values: dict[str, Any], provenance: dict[str, str], name: str, value: 
         read = reader(value)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError("settings-type", f"{source}: {name}: {error}") from error
+    except InputError as error:
+        raise InputError(error.rule, f"{source}: {name}: {error.reason}") from error
     values[name] = (folder / read) if isinstance(read, Path) else read
     provenance[name] = source
 
@@ -112,6 +127,22 @@ def _number(kind: type, least: int) -> Callable[[Any], Any]:
     return read
 
 
+def _texts(value: Any) -> tuple[str, ...]:
+    """A list, or in a variable its items with commas between them."""
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise ValueError("expected a list of texts")
+    return tuple(item.strip() for item in items if item.strip())
+
+
+def _denied_hosts(value: Any) -> tuple[str, ...]:
+    return PUBLIC_WEB.denying(_texts(value), ()).deny_hosts
+
+
+def _denied_networks(value: Any) -> tuple[str, ...]:
+    return PUBLIC_WEB.denying((), _texts(value)).deny_networks
+
+
 def _switch(value: Any) -> bool:
     """Only the words themselves: what lifts a protection must not be switched on by a `1` or a `yes` of another use."""
     if value is True or value == "true":
@@ -136,5 +167,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "unsafe_isolation": _switch,
     "decode_workers": _number(int, 1),
     "lookahead_questions": _number(int, 1),
+    **OBJECT_READERS,
+    "deny.hosts": _denied_hosts,
+    "deny.networks": _denied_networks,
     **{f"limits.{name}": _number(kind, 0) for name, kind in _LIMIT_TYPES.items()},
 }

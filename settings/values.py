@@ -9,7 +9,8 @@ from pathlib import Path
 from contracts.limits import Limits
 from contracts.locator import redact_url
 from contracts.network_policy import NetworkPolicy
-from settings.policies import named_policy
+from settings.policies import DenyList, named_policy
+from settings.secret import Secret
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEFAULT_HOME = REPOSITORY / ".mosaic"
@@ -33,8 +34,18 @@ class Settings:
     unsafe_isolation: bool = False  # start confined children also where neither Landlock nor seccomp can be had
     decode_workers: int = 2  # confined decoders kept warm; a decoder uses one core
     lookahead_questions: int = 8  # questions prepared ahead of the one being answered
+    s3_endpoint_url: str | None = None  # None: Amazon's, of the region
+    s3_region: str = "us-east-1"
+    s3_access_key_id: Secret | None = None  # None: where AWS's own tools look (environment, profile, role)
+    s3_secret_access_key: Secret | None = None
+    s3_session_token: Secret | None = None
+    s3_source_buckets: tuple[str, ...] = ()  # `bucket` or `bucket/prefix`: what bundles may name in s3:// sources
     limits: Limits = field(default_factory=Limits)
     policies: Mapping[str, NetworkPolicy] = field(default_factory=dict)
+    tenant_policies: Mapping[str, str] = field(
+        default_factory=dict
+    )  # the policy's name by tenant; goes before `policy`
+    deny: DenyList = field(default_factory=DenyList)  # for every policy
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -63,8 +74,12 @@ class Settings:
         return self.home / "prefect"
 
     def network_policy(self, name: str | None = None) -> NetworkPolicy:
-        """The policy called `name`, or the one in force. Raises InputError (policy-unknown) naming those there are."""
-        return named_policy(self.policy if name is None else name, self.policies)
+        """The policy called `name`, or the tenant's, or `policy`; with what this deployment denies.
+
+        Raises InputError (policy-unknown) naming those there are.
+        """
+        chosen = self.tenant_policies.get(self.tenant, self.policy) if name is None else name
+        return named_policy(chosen, self.policies).denying(self.deny.hosts, self.deny.networks)
 
     def describe(self) -> Iterator[tuple[str, str, str]]:
         """Each setting in force as (dotted name, value, where from). URLs are shown without query and userinfo."""
@@ -74,18 +89,25 @@ class Settings:
 
     def _named(self) -> Iterator[tuple[str, object]]:
         for each in fields(self):
-            if each.name not in ("limits", "policies", "provenance"):
+            if each.name not in ("limits", "policies", "tenant_policies", "deny", "provenance"):
                 yield each.name, getattr(self, each.name)
-        for each in fields(self.limits):
-            yield f"limits.{each.name}", getattr(self.limits, each.name)
-        for policy, value in self.policies.items():
+        for table in ("limits", "deny"):
+            values = getattr(self, table)
+            for each in fields(values):
+                yield f"{table}.{each.name}", getattr(values, each.name)
+        for tenant, policy in self.tenant_policies.items():
+            yield f"tenant_policies.{tenant}", policy
+        for name, value in self.policies.items():
             for each in fields(value):
                 if each.name != "name":
-                    shown = getattr(value, each.name)
-                    yield f"policies.{policy}.{each.name}", shown and ",".join(str(item) for item in shown)
+                    yield f"policies.{name}.{each.name}", getattr(value, each.name)
 
 
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(str(each) for each in value) or "-"
+    if isinstance(value, tuple):
+        return ",".join(str(item) for item in value) or "-"
     return "-" if value is None else str(value)

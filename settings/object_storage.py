@@ -1,0 +1,54 @@
+"""How the settings of object storage are read: where it is, what it is opened with, what bundles may name in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from contracts.bucket_allowlist import entry_reason
+from settings.secret import Secret
+
+_ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
+_REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_SECRET = re.compile(r"[\x21-\x7e]{1,8192}")  # a session token is some 1,000 characters
+
+
+def _endpoint(value: Any) -> str:
+    if not isinstance(value, str) or not _ENDPOINT.fullmatch(value):
+        raise ValueError("expected http(s)://host or http(s)://host:port and nothing after it")
+    return value
+
+
+def _region(value: Any) -> str:
+    if not isinstance(value, str) or not _REGION.fullmatch(value):
+        raise ValueError("expected a region's name: a-z, 0-9 and -")
+    return value
+
+
+def _secret(value: Any) -> Secret:
+    if not isinstance(value, str) or not _SECRET.fullmatch(value):
+        raise ValueError("expected printable ASCII without spaces (not shown: it is a secret)")
+    return Secret(value)
+
+
+def _buckets(value: Any) -> tuple[str, ...]:
+    entries = value.split(",") if isinstance(value, str) else value
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise ValueError("expected a list of bucket or bucket/prefix; in a variable, with commas between them")
+    for entry in entries:
+        if reason := entry_reason(entry):
+            raise ValueError(reason)
+    return tuple(entries)
+
+
+OBJECT_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "s3_endpoint_url": _endpoint,
+    "s3_region": _region,
+    "s3_access_key_id": _secret,
+    "s3_secret_access_key": _secret,
+    "s3_session_token": _secret,
+    "s3_source_buckets": _buckets,
+}
+SECRETS = frozenset(name for name, reader in OBJECT_READERS.items() if reader is _secret)
+"""Settings that the command line does not take: every process of the host can read it."""
