@@ -16,7 +16,8 @@ from cli.output import Json, print_json, print_table, say
 from contracts.errors import InputError
 
 if TYPE_CHECKING:
-    from contracts.network_policy import NetworkPolicy, Verdict
+    from contracts.network_policy import NetworkPolicy
+    from contracts.policy_verdict import Verdict
 
 app = typer.Typer(help="Ask the network policy about URLs. Nothing touches the network.", no_args_is_help=True)
 
@@ -38,7 +39,7 @@ def check(
     from settings.load import load
 
     settings = load()
-    chosen = settings.network_policy(policy or settings.policy)
+    chosen = settings.network_policy(policy)
     if not urls and cases is None:
         raise InputError("nothing-to-do", "expected URLs or --cases FILE.jsonl, got neither")
     verdicts = []
@@ -58,7 +59,7 @@ def check(
 def _judged(
     chosen: NetworkPolicy, urls: list[str], cases: Path | None, answers: dict[str, list[str]]
 ) -> Iterator[Verdict]:
-    from contracts.network_policy import judge, judge_case
+    from contracts.policy_verdict import judge, judge_case
 
     for url in urls:
         yield judge(chosen, url, answers)

@@ -1,16 +1,16 @@
 """What a fetch may reach: named rules over one hop (its URL and the addresses its host resolved to).
 
 Every hop of a fetch goes through `check_url` and `check_addresses`, a redirect through `check_redirect` first; each
-raises PolicyDenied with the rule that decided. `judge` runs the same rules over given answers, without a network.
+raises PolicyDenied with the rule that decided. `contracts.policy_verdict` runs the same rules over given answers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 from urllib.parse import urljoin
 
@@ -18,7 +18,15 @@ from contracts.address_tables import Address, Network, tables_json, why_denied
 from contracts.digest import Digest, canonical_digest
 from contracts.errors import InputError, PolicyDenied
 from contracts.limits import Limits
-from contracts.url_grammar import AUTHORITY_RULES, DEFAULT_PORTS, HOST_RULES, TEXT_RULES, Target, parse_url
+from contracts.url_grammar import (
+    AUTHORITY_RULES,
+    DEFAULT_PORTS,
+    HOST_RULES,
+    TEXT_RULES,
+    Target,
+    parse_url,
+    read_domain,
+)
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _WEB_PORTS = frozenset(DEFAULT_PORTS.values())
@@ -33,29 +41,48 @@ def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
         raise InputError("policy-network", f"expected CIDR networks, got {', '.join(texts)}") from error
 
 
+@lru_cache(maxsize=256)
+def _domains(texts: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(read_domain(text.removeprefix(".")) for text in texts)
+    except PolicyDenied as denied:
+        reason = (
+            f"expected domains such as example.org, got {', '.join(texts)} ({denied.reason}); addresses are networks"
+        )
+        raise InputError("policy-host", reason) from denied
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkPolicy:
-    """A named policy. `ports` None means any; `allowed_hosts` are host suffixes on label borders, empty means any.
+    """A named policy. `ports` None means any. Hosts are domains, which cover what is beneath them; networks are CIDRs.
 
-    `deny_networks` are denied beside the tables. `unsafe_allow_networks` pass in spite of them: a policy with such, or
-    with other ports than 80 and 443, must say `unsafe` in its name. Networks are CIDR texts. Raises InputError for a
-    policy that is not this.
+    Where `allowed_hosts` or `allowed_networks` name any, a host must be one of them and every address in one of them;
+    a policy with `allowlist` in its name that names neither refuses everything. The denied ones and the address tables
+    go before. `unsafe_allow_networks` pass in spite of the tables: a policy with such, or with other ports than 80 and
+    443, must say `unsafe` in its name. `record_queries` keeps the query strings of URLs in records, `keep_mismatched`
+    the bytes that do not have the digest that was expected. Raises InputError for a policy that is not this.
     """
 
     name: str
     schemes: tuple[str, ...] = ("http", "https")
     ports: tuple[int, ...] | None = (80, 443)
     allowed_hosts: tuple[str, ...] = ()
+    allowed_networks: tuple[str, ...] = ()
+    deny_hosts: tuple[str, ...] = ()
     deny_networks: tuple[str, ...] = ()
     unsafe_allow_networks: tuple[str, ...] = ()
+    record_queries: bool = False
+    keep_mismatched: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InputError("policy-name", f"expected a kebab-case name, got {self.name!r}")
         if not self.schemes or not set(self.schemes) <= set(DEFAULT_PORTS):
             raise InputError("policy-schemes", f"policy {self.name}: expected http and https, got {self.schemes}")
-        _networks(self.deny_networks)
-        _networks(self.unsafe_allow_networks)
+        for networks in (self.allowed_networks, self.deny_networks, self.unsafe_allow_networks):
+            _networks(networks)
+        for hosts in (self.allowed_hosts, self.deny_hosts):
+            _domains(hosts)
         wide = self.ports is None or not _WEB_PORTS.issuperset(self.ports)
         if (wide or self.unsafe_allow_networks) and not self.is_unsafe:
             raise InputError(
@@ -68,6 +95,19 @@ class NetworkPolicy:
     def is_unsafe(self) -> bool:
         """Whether the policy may reach more than the public web; to be logged at every use."""
         return "unsafe" in self.name.split("-")
+
+    @property
+    def allows_nothing(self) -> bool:
+        """Whether this is an allowlist on which nothing stands yet."""
+        return "allowlist" in self.name.split("-") and not (self.allowed_hosts or self.allowed_networks)
+
+    def denying(self, hosts: Iterable[str], networks: Iterable[str]) -> NetworkPolicy:
+        """This policy with more denied hosts and networks; its digest shows them."""
+        return replace(
+            self,
+            deny_hosts=tuple(dict.fromkeys((*self.deny_hosts, *hosts))),
+            deny_networks=tuple(dict.fromkeys((*self.deny_networks, *networks))),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The form that is digested and that crosses to the fetcher."""
@@ -92,6 +132,7 @@ def _identity(policy: NetworkPolicy) -> Digest:
 
 PUBLIC_WEB = NetworkPolicy("public-web")
 PUBLIC_HTTPS = NetworkPolicy("public-https", schemes=("https",), ports=(443,))
+ALLOWLIST = NetworkPolicy("allowlist")
 
 
 def _scheme_allowed(policy: NetworkPolicy, target: Target) -> str | None:
@@ -106,16 +147,30 @@ def _port_allowed(policy: NetworkPolicy, target: Target) -> str | None:
     return f"expected port {' or '.join(map(str, policy.ports))}, got {target.port}"
 
 
+def _host_not_denied(policy: NetworkPolicy, target: Target) -> str | None:
+    if any(_covers(domain, target.host) for domain in _domains(policy.deny_hosts)):
+        return f"{target.host} is of a domain that policy {policy.name} denies"
+    return None
+
+
 def _host_allowed(policy: NetworkPolicy, target: Target) -> str | None:
-    suffixes = [suffix.lower().lstrip(".") for suffix in policy.allowed_hosts]
-    if not suffixes or any(target.host == suffix or target.host.endswith(f".{suffix}") for suffix in suffixes):
+    if policy.allows_nothing:
+        return f"policy {policy.name} has no hosts and no networks yet, so it allows nothing"
+    domains = _domains(policy.allowed_hosts)
+    if not domains or any(_covers(domain, target.host) for domain in domains):
         return None
-    return f"{target.host} is not among the {len(suffixes)} hosts that policy {policy.name} allows"
+    return f"{target.host} is not among the {len(domains)} hosts that policy {policy.name} allows"
+
+
+def _covers(domain: str, host: str) -> bool:
+    return host == domain or host.endswith(f".{domain}")
 
 
 def _not_denied_by_operator(policy: NetworkPolicy, address: Address) -> str | None:
+    # A mapped address is dialled as the IPv4 address in it, and an unsafe policy may let its form through.
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     for network in _networks(policy.deny_networks):
-        if _contains(network, address):
+        if _contains(network, address) or (mapped is not None and _contains(network, mapped)):
             return f"{address} is in {network}, which policy {policy.name} denies"
     return None
 
@@ -126,6 +181,13 @@ def _public(policy: NetworkPolicy, address: Address) -> str | None:
     return why_denied(address)
 
 
+def _address_allowed(policy: NetworkPolicy, address: Address) -> str | None:
+    networks = _networks(policy.allowed_networks)
+    if not networks or any(_contains(network, address) for network in networks):
+        return None
+    return f"{address} is in none of the {len(networks)} networks that policy {policy.name} allows"
+
+
 def _contains(network: Network, address: Address) -> bool:
     return network.version == address.version and address in network
 
@@ -133,11 +195,13 @@ def _contains(network: Network, address: Address) -> bool:
 TARGET_RULES: tuple[tuple[str, Callable[[NetworkPolicy, Target], str | None]], ...] = (
     ("scheme", _scheme_allowed),
     ("port", _port_allowed),
+    ("host-denied-by-operator", _host_not_denied),
     ("host-not-allowed", _host_allowed),
 )
 ADDRESS_RULES: tuple[tuple[str, Callable[[NetworkPolicy, Address], str | None]], ...] = (
     ("address-denied-by-operator", _not_denied_by_operator),
     ("address-denied", _public),
+    ("address-not-allowed", _address_allowed),
 )
 RULES = tuple(
     name for table in (TEXT_RULES, AUTHORITY_RULES, HOST_RULES, TARGET_RULES, ADDRESS_RULES) for name, _ in table
@@ -217,55 +281,3 @@ def _resolve_reference(source: Target, location: str) -> str:
     if location.startswith("//"):
         return f"{source.scheme}:{location}"
     return urljoin(source.url, location)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the policy says of a URL: `verdict` is `allow` or `deny`."""
-
-    url: str
-    verdict: str
-    rule: str
-    reason: str
-
-
-def judge(
-    policy: NetworkPolicy,
-    url: str,
-    answers: Mapping[str, Sequence[str]] | Sequence[str],
-    *,
-    then: Sequence[str] | None = None,
-    location: str | None = None,
-) -> Verdict:
-    """Judge `url` and its first redirect without a network.
-
-    `answers` are the addresses by lower-case host name, or those of every name. `then` is what a second resolution
-    says: the first hop is dialled as it was vetted, so it matters to the redirect's hop only. A name without an answer
-    is denied.
-    """
-    try:
-        target = check_url(policy, url)
-        _vet(policy, target, answers)
-        if location is not None:
-            target = check_redirect(policy, target, [location.encode()])
-            _vet(policy, target, answers if then is None else then)
-    except PolicyDenied as denied:
-        return Verdict(url, "deny", denied.rule, denied.reason)
-    return Verdict(url, "allow", policy.name, "every hop passes every rule")
-
-
-def judge_case(policy: NetworkPolicy, case: Mapping[str, Any]) -> Verdict:
-    """Judge a case of a case file: `url`, and optionally `dns`, `dns_then` and `location`. Raises InputError."""
-    answers, then, location = case.get("dns", []), case.get("dns_then"), case.get("location")
-    for name, value in (("dns", answers), ("dns_then", then or [])):
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise InputError("case-form", f"expected `{name}` to be a list of addresses")
-    if not isinstance(case.get("url"), str) or not isinstance(location, str | None):
-        raise InputError("case-form", "expected `url` and `location` to be texts")
-    return judge(policy, case["url"], answers, then=then, location=location)
-
-
-def _vet(policy: NetworkPolicy, target: Target, answers: Mapping[str, Sequence[str]] | Sequence[str]) -> None:
-    if target.literal is None:
-        found = answers.get(target.host, ()) if isinstance(answers, Mapping) else answers
-        check_addresses(policy, target.host, found)

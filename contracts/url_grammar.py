@@ -73,6 +73,18 @@ def parse_url(url: str) -> Target:
     return target
 
 
+def read_domain(text: str) -> str:
+    """A domain that hosts are compared with, in the form that hosts have here; one label is enough.
+
+    Raises PolicyDenied with the rule that it breaks: an address is no domain.
+    """
+    domain = _to_ascii(text).lower()
+    if _NUMERIC.fullmatch(domain.rpartition(".")[2]):
+        raise PolicyDenied("host-numeric-form", "expected a name, not an address")
+    _apply(HOST_RULES[:2], domain)
+    return domain
+
+
 def _length(url: str) -> str | None:
     got = len(url.encode("utf-8", "surrogatepass"))
     return None if 0 < got <= URL_BYTES else f"expected 1 to {URL_BYTES} bytes, got {got}"

@@ -79,7 +79,7 @@ def _take(values: dict[str, Any], provenance: dict[str, str], name: str, value: 
         )
         return
     if name == "tenant_policies" and isinstance(value, dict):
-        values[name] = tenants_of_table(value, source)
+        values[name] = tenants_of_table(value, _SLUG, source)
         provenance.update(dict.fromkeys((f"{name}.{tenant}" for tenant in value), source))
         return
     reader = _READERS.get(name)
@@ -164,6 +164,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "fetch_concurrency": _number(int, 1),
     "fetch_per_host": _number(int, 1),
     "fetch_tries": _number(int, 1),
+    "fetch_dedupe": _switch,
     "unsafe_isolation": _switch,
     "decode_workers": _number(int, 1),
     "lookahead_questions": _number(int, 1),

@@ -15,11 +15,12 @@ from contracts.errors import InputError
 PREFIX = "MOSAIC_"
 FILE_VARIABLE = "MOSAIC_SETTINGS"
 _NESTED = "__"
+_TABLES = ("limits", "deny")
 _FOREIGN = {"PREFECT_API_URL": "prefect_api_url"}  # what who runs a Prefect server has set already
 
 
 def from_file(path: Path) -> dict[str, Any]:
-    """The dotted names of a TOML file; `policies` stays a table of tables.
+    """The dotted names of a TOML file; `policies` and `tenant_policies`, whose names are yours, stay tables.
 
     Raises InputError: settings-file where it cannot be read or is not TOML.
     """
@@ -29,10 +30,12 @@ def from_file(path: Path) -> dict[str, Any]:
         raise InputError("settings-file", f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise InputError("settings-file", f"{path}: not TOML: {error}") from error
-    limits = document.pop("limits", {})
-    if not isinstance(limits, dict):
-        raise InputError("settings-type", f"{path}: limits: expected a table")
-    return {**document, **{f"limits.{name}": value for name, value in limits.items()}}
+    for table in _TABLES:
+        values = document.pop(table, {})
+        if not isinstance(values, dict):
+            raise InputError("settings-type", f"{path}: {table}: expected a table")
+        document |= {f"{table}.{name}": value for name, value in values.items()}
+    return document
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:

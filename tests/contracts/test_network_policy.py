@@ -18,9 +18,8 @@ from contracts.network_policy import (
     check_addresses,
     check_redirect,
     check_url,
-    judge,
-    judge_case,
 )
+from contracts.policy_verdict import judge, judge_case
 from contracts.url_grammar import DEFAULT_PORTS, RESERVED_NAMES
 
 CASES = [
@@ -203,6 +202,9 @@ def test_a_wide_policy_says_so_in_its_name(wide: dict[str, object]) -> None:
         ({"name": "a", "schemes": ("ftp",)}, "policy-schemes"),
         ({"name": "a", "schemes": ()}, "policy-schemes"),
         ({"name": "a", "deny_networks": ("10.0.0.1/8",)}, "policy-network"),
+        ({"name": "a", "allowed_networks": ("10.0.0.1/8",)}, "policy-network"),
+        ({"name": "a", "allowed_hosts": ("",)}, "policy-host"),
+        ({"name": "a", "deny_hosts": ("https://example.com",)}, "policy-host"),
     ],
 )
 def test_a_policy_that_is_none_is_refused(values: dict[str, object], rule: str) -> None:
@@ -213,18 +215,47 @@ def test_a_policy_that_is_none_is_refused(values: dict[str, object], rule: str) 
 
 
 def test_operator_lists() -> None:
-    """Allowed hosts are suffixes on label borders; denied networks come on top of the tables."""
-    policy = NetworkPolicy("lab", allowed_hosts=("example.com",), deny_networks=("93.184.216.0/24",))
+    """Hosts are suffixes on label borders; denied hosts and networks come on top of what is allowed."""
+    policy = NetworkPolicy(
+        "lab",
+        allowed_hosts=("Example.com", ".b\u00fccher.example"),
+        deny_hosts=("bad.example.com",),
+        deny_networks=("93.184.216.0/24",),
+    )
     assert judge(policy, "http://a.example.com/", ["93.184.215.1"]).verdict == "allow"
+    assert judge(policy, "http://xn--bcher-kva.EXAMPLE/", PUBLIC).rule == "host-reserved"
     assert judge(policy, "http://badexample.com/", ["93.184.215.1"]).rule == "host-not-allowed"
+    for host in ("bad.example.com", "x.BAD.example.com"):
+        assert judge(policy, f"http://{host}/", ["93.184.215.1"]).rule == "host-denied-by-operator"
     assert judge(policy, "http://a.example.com/", PUBLIC).rule == "address-denied-by-operator"
+
+
+def test_allowed_networks_stand_under_the_tables() -> None:
+    """Every address must be in an allowed network, and none of them opens what the tables or the operator deny."""
+    policy = NetworkPolicy(
+        "lab", allowed_networks=("93.184.0.0/16", "10.0.0.0/8", "2606:4700::/32"), deny_networks=("93.184.1.0/24",)
+    )
+    name = "http://a.example.com/"
+    assert judge(policy, name, ["93.184.216.34", "2606:4700::1"]).verdict == "allow"
+    assert judge(policy, name, ["93.184.216.34", "8.8.8.8"]).rule == "address-not-allowed"
+    assert judge(policy, "http://8.8.8.8/", {}).rule == "address-not-allowed"
+    assert judge(policy, name, ["10.0.0.1"]).rule == "address-denied"
+    assert judge(policy, name, ["93.184.1.1"]).rule == "address-denied-by-operator"
+
+
+def test_a_mapped_form_does_not_pass_an_operators_deny_list() -> None:
+    """Where an unsafe policy opens mapped addresses, the IPv4 address in them, which is dialled, is still denied."""
+    policy = NetworkPolicy("lab-unsafe", deny_networks=("10.0.0.0/8",), unsafe_allow_networks=("::/0",))
+    assert judge(policy, "http://[::ffff:10.0.0.1]/", {}).rule == "address-denied-by-operator"
+    assert judge(policy, "http://[::ffff:11.0.0.1]/", {}).verdict == "allow"
 
 
 def test_digest_is_of_what_the_policy_allows() -> None:
     """Equal policies have equal digests through JSON; different ones differ."""
     assert NetworkPolicy.from_json(json.loads(json.dumps(LOOPBACK.to_json()))) == LOOPBACK
-    digests = {policy.digest() for policy in (PUBLIC_WEB, PUBLIC_HTTPS, LOOPBACK)}
-    assert len(digests) == 3
+    others = (PUBLIC_WEB.denying(["example.com"], []), PUBLIC_WEB.denying([], ["8.8.8.0/24"]))
+    flagged = (NetworkPolicy("public-web", record_queries=True), NetworkPolicy("public-web", keep_mismatched=True))
+    assert len({policy.digest() for policy in (PUBLIC_WEB, PUBLIC_HTTPS, LOOPBACK, *others, *flagged)}) == 7
     assert PUBLIC_WEB.digest() == NetworkPolicy("public-web").digest()
 
 

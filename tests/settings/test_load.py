@@ -119,7 +119,7 @@ def test_relative_homes_are_relative_to_who_says_so(tmp_path: Path) -> None:
         ("[policies.Lab]\nports = [80]", {}, {}, "policy-name", "expected a kebab-case name"),
         ("[policies.public-web]\nports = [80]", {}, {}, "policy-redefined", "choose another name"),
         ("policies = 3", {}, {}, "settings-unknown", "no setting 'policies'"),
-        ('policy = "lab"', {}, {}, "policy-unknown", "there are public-https, public-web"),
+        ('policy = "lab"', {}, {}, "policy-unknown", "there are allowlist, public-https, public-web"),
     ],
 )
 def test_what_does_not_exist_or_fit_is_refused(
@@ -167,5 +167,5 @@ def test_a_file_defines_policies(tmp_path: Path) -> None:
     assert settings.network_policy() == lab
     assert settings.network_policy("public-https") == PUBLIC_HTTPS
     assert ("policies.unsafe-lab.ports", "8080", str(tmp_path / "mosaic.toml")) in list(settings.describe())
-    with pytest.raises(InputError, match="there are public-https, public-web, unsafe-lab"):
+    with pytest.raises(InputError, match="there are allowlist, public-https, public-web, unsafe-lab"):
         settings.network_policy("lab")
