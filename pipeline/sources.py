@@ -21,5 +21,4 @@ async def acquire(
     """
     if not source.is_url:
         return await in_thread(acquire_local, folder, source.location, max_bytes, file.fileno())
-    async with shop.fetch_slots:
-        return await shop.fetcher.fetch(source.location, policy=shop.policy, max_bytes=max_bytes, into=file.fileno())
+    return await shop.fetch(source.location, max_bytes=max_bytes, into=file.fileno())

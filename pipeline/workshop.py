@@ -17,6 +17,7 @@ from contracts.errors import InputError, WorkerUnavailable
 from contracts.limits import Limits
 from contracts.locator import redact_url
 from contracts.network_policy import NetworkPolicy
+from contracts.records import AcquisitionRecord
 from contracts.release import Release
 from inference.pool import WorkerPool
 from intake.decoders import DecoderPool
@@ -49,6 +50,11 @@ class Workshop:
     def derivation(self, modality: Modality) -> Derivation | None:
         """What the release needs made of a part of `modality`: engines take a video as frames (ADR 0002)."""
         return _FRAMES if modality is Modality.VIDEO else None
+
+    async def fetch(self, url: str, *, max_bytes: int, into: int) -> AcquisitionRecord:
+        """Fetch `url` for this tenant into the descriptor `into`, under the policy in force, when it is its turn."""
+        async with self.fetch_slots:
+            return await self.fetcher.fetch(url, policy=self.policy, max_bytes=max_bytes, into=into)
 
 
 @asynccontextmanager
