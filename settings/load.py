@@ -165,7 +165,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "fetch_per_host": _number(int, 1),
     "fetch_tries": _number(int, 1),
     "fetch_dedupe": _switch,
-    "fetch_dedupe": _switch,
     "unsafe_isolation": _switch,
     "decode_workers": _number(int, 1),
     "lookahead_questions": _number(int, 1),

@@ -32,7 +32,6 @@ class Settings:
     fetch_per_host: int = 6  # of them from one host, which is what browsers ask of one
     fetch_tries: int = 3  # for what another try can help: connect, 5xx, 429
     fetch_dedupe: bool = True  # parts of one run that name the same URL share one fetch
-    fetch_dedupe: bool = True  # parts of one run that name the same URL share one fetch
     unsafe_isolation: bool = False  # start confined children also where neither Landlock nor seccomp can be had
     decode_workers: int = 2  # confined decoders kept warm; a decoder uses one core
     lookahead_questions: int = 8  # questions prepared ahead of the one being answered
