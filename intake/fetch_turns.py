@@ -1,12 +1,13 @@
 """Whose turn it is: which waiting fetch gets the next slot. A decision alone, without a clock or an event loop.
 
-There are so many slots in all and so many of one host. Tenants take turns, and within a tenant its hosts; who was
-served last waits longest. Tenants that want the same host take turns on it as well, by an order of the host's own,
-since its slots may be scarce where those in all are not.
+There are so many slots in all and so many of one host. Tenants take turns, and within a tenant its hosts: who was
+served last comes last. A host has a row of its own of the tenants that want it, since its slots may be scarce where
+those in all are not: who is first there may be passed over, because it was served elsewhere, as many times as there are
+tenants, and then the slot is its own.
 
-So nobody starves. The tenant that is first stays so until it is served, and each time that another is served in its
-place it moves up at the host; so it is served after at most as many others as there are tenants, and the same holds of
-each tenant before it. How many others wait does not matter. A host that never answers holds its own slots only.
+So nobody starves, and how many others wait does not matter. Among T tenants one is served after 2 T others at most,
+each time with the host that it waited for longest among those with a free slot; a host serves it after at most T * T
+others. A host that never answers holds its own slots only.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ Ticket = TypeVar("Ticket")
 
 @dataclass(slots=True)
 class _Host:
-    """A host that is fetched from or waited for: its slots in use, and the tenants that wait, the next one first."""
+    """A host that is fetched from or waited for: its slots in use, the tenants that wait, the next one first, and how
+    often that one was passed over."""
 
     in_use: int = 0
+    passed: int = 0
     tenants: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
 
@@ -54,10 +57,10 @@ class FetchTurns(Generic[Ticket]):
         """Give a slot to whose turn it is; None if no slot is free that anybody waits for."""
         if self._in_use >= self._slots:
             return None
-        for hosts in self._tenants.values():
+        for tenant, hosts in self._tenants.items():
             for host in hosts:
                 if self._hosts[host].in_use < self._per_host:
-                    return self._give(host)
+                    return self._give(tenant, host)
         return None
 
     def free(self, host: str) -> None:
@@ -66,17 +69,27 @@ class FetchTurns(Generic[Ticket]):
         self._hosts[host].in_use -= 1
         self._drop_idle(host)
 
-    def _give(self, host: str) -> Ticket:
-        """A slot of `host` to the tenant that is first there, which then is last everywhere."""
-        waited_for = self._hosts[host]
-        tenant = next(iter(waited_for.tenants))
-        hosts = self._tenants[tenant]
+    def _give(self, tenant: str, host: str) -> Ticket:
+        """A slot of `host` to `tenant`, whose turn it is, or to who was passed over there too often."""
+        wanted = self._hosts[host]
+        first = next(iter(wanted.tenants))
+        if first == tenant:
+            wanted.passed = 0
+        elif wanted.passed < len(self._tenants):
+            wanted.passed += 1
+        else:
+            wanted.passed = 0
+            return self._take(first, host)
+        self._tenants.move_to_end(tenant)
+        return self._take(tenant, host)
+
+    def _take(self, tenant: str, host: str) -> Ticket:
+        wanted, hosts = self._hosts[host], self._tenants[tenant]
         ticket = hosts[host].popleft()
         self._in_use += 1
-        waited_for.in_use += 1
-        waited_for.tenants.move_to_end(tenant)
+        wanted.in_use += 1
+        wanted.tenants.move_to_end(tenant)
         hosts.move_to_end(host)
-        self._tenants.move_to_end(tenant)
         self._forget(tenant, host)
         return ticket
 

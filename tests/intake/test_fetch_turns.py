@@ -136,12 +136,12 @@ def test_a_tenant_served_elsewhere_keeps_its_turn_at_a_host() -> None:
         _serve_all(turns)  # b is served, and so is last of all tenants
         turns.free("shared")
         shared += [tenant for _, tenant, host in _serve_all(turns) if host == "shared"]
-    assert Counter(shared) == {"a": 10, "b": 10}
+    assert "aaabaaab" in "".join(shared)  # passed over as often as there are tenants, then served
 
 
 @given(loads=st.lists(st.tuples(names, names), min_size=1, max_size=60), rare=st.sampled_from(["a", "b", "new"]))
 def test_a_newcomer_is_served_within_its_bound(loads: list[tuple[str, str]], rare: str) -> None:
-    """Whoever waits, and however long their rows: the tenants squared bound a tenant's wait, for each of its hosts."""
+    """Whoever waits, and however long their rows: twice the tenants bound a tenant's wait, for each of its hosts."""
     turns: FetchTurns[Entry] = FetchTurns(1, 1)
     for number, (tenant, host) in enumerate(loads):
         turns.wait((number, tenant, host), tenant=tenant, host=host)
@@ -149,7 +149,7 @@ def test_a_newcomer_is_served_within_its_bound(loads: list[tuple[str, str]], rar
     turns.wait(last, tenant=rare, host="h")
     tenants = {tenant for tenant, _ in loads} | {rare}
     hosts = {host for tenant, host in loads if tenant == rare} | {"h"}
-    for _ in range(len(tenants) ** 2 * len(hosts)):
+    for _ in range(2 * len(tenants) * len(hosts) + 1):
         entry = turns.serve()
         if entry == last:
             return
