@@ -68,6 +68,8 @@ class Limits:
     fetch_rate_min_bytes_s: int = 1 * KIB  # slower is a drip
     fetch_rate_grace_s: float = 5.0  # before the rate is judged
     fetch_redirects: int = 3  # more is a loop or a game
+    fetch_retry_after_s: float = 60.0  # a Retry-After that asks for longer ends the tries: others want the run's end
+    fetch_tries_s: float = 300.0  # tries and pauses of one source together, not counting the wait for a slot
     fetch_header_bytes: int = 64 * KIB  # httpcore itself caps at 100 KiB
     fetch_headers: int = 128  # a CDN sends 40
     dns_answers: int = 16  # each is vetted; a hundred is a trick

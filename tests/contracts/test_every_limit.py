@@ -135,6 +135,8 @@ BOUNDS = {
 PACES = {
     "lease_ttl_s": ("pipeline/answering.py", "pipeline/test_outcomes.py::test_lease_lost"),
     "retry_delay_s": ("pipeline/answering.py", "contracts/test_retry.py::test_a_pause_is_bounded_and_spread"),
+    "fetch_retry_after_s": ("intake/fetch_queue.py", "intake/test_fetch_queue.py::test_the_pause_before_another_try"),
+    "fetch_tries_s": ("intake/fetch_queue.py", "intake/test_fetch_queue.py::test_tries_end_when_their_time_is_spent"),
 }
 """Limits that refuse nothing: they say how long something is waited for or kept."""
 
