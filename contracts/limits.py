@@ -57,12 +57,15 @@ class Limits:
     video_frames: int = 18_000  # 10 min at 30 fps
     video_frame_pixels: int = 36_000_000  # 8K
     media_streams: int = 8  # video, audio tracks, subtitles
+    trailing_bytes: int = 512 * MIB  # behind a container's end: recorded up to here, as phones append clips; 0 refuses
     decode_wall_s: float = 30.0  # a 24 Mpx JPEG takes 0.6 s
     decode_cpu_s: int = 20  # less than wall: waiting is not work
     decode_memory_bytes: int = 512 * MIB  # over the warmed baseline; a 64 Mpx RGBA frame is 256 MiB
 
     # Fetching.
     fetch_connect_s: float = 5.0  # DNS included
+    fetch_tls_s: float = 5.0  # a handshake is two round trips
+    fetch_head_s: float = 20.0  # from the request to the end of the head, 1xx answers included: a drip never idles
     fetch_idle_s: float = 10.0  # between two reads
     fetch_total_s: float = 120.0  # DNS + TLS + headers + body, all hops: no per-read timeout bounds a drip
     fetch_rate_min_bytes_s: int = 1 * KIB  # slower is a drip
@@ -70,8 +73,10 @@ class Limits:
     fetch_redirects: int = 3  # more is a loop or a game
     fetch_retry_after_s: float = 60.0  # a Retry-After that asks for longer ends the tries: others want the run's end
     fetch_tries_s: float = 300.0  # tries and pauses of one source together, not counting the wait for a slot
-    fetch_header_bytes: int = 64 * KIB  # httpcore itself caps at 100 KiB
+    fetch_header_bytes: int = 64 * KIB  # of a hop's heads, 1xx answers included; a CDN sends 2 KiB
     fetch_headers: int = 128  # a CDN sends 40
+    fetch_interim: int = 8  # 1xx answers before the real one; a server with early hints sends one
+    fetch_framing_bytes: int = 64 * KIB  # chunk lines and trailers, over and above as many bytes as the body has
     dns_answers: int = 16  # each is vetted; a hundred is a trick
 
     # The answer stream.

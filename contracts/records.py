@@ -15,7 +15,10 @@ from contracts.digest import Digest
 from contracts.errors import EvidenceError, FetchError, FetchUnavailable, InputError, IntegrityError, PolicyDenied
 from contracts.receipt import timestamp
 
-RECORDED_HEADERS = ("content-type", "content-length", "etag", "last-modified", "date", "server", "location")
+RECORDED_HEADERS = (
+    *("content-type", "content-length", "content-encoding", "etag", "last-modified", "date", "server", "location"),
+    "retry-after",
+)
 """The response headers that a hop keeps, lower-case; a `location` without its query, as URLs are."""
 
 SOURCE_ERRORS: Mapping[str, type[EvidenceError]] = {
@@ -37,9 +40,14 @@ class TlsFacts:
 class Hop:
     """One request of an acquisition, as far as it came.
 
-    `url` is redacted as the policy says and `url_digest` of the whole; `vetted` are all addresses that passed,
-    `dialled` the one that was used; `headers` those of `RECORDED_HEADERS` that came; `framing` is `content-length`,
-    `chunked` or `until-close`; `seconds` until the head was there.
+    `url` is redacted as the policy says and `url_digest` of the whole. `answers` are the addresses that the name
+    resolved to, also where they were refused; `vetted` those that passed (all or none), `dialled` the last one that was
+    tried, which is the one that answered if there is a status. `headers` are those of `RECORDED_HEADERS` that came;
+    `framing` is `content-length`, `chunked` or `until-close`.
+
+    Times are seconds since the hop began: `resolved_s` when the addresses were known, `connected_s` when one accepted,
+    `tls_s` when the TLS session stood (none of them on a connection that was kept from before), `seconds` when the
+    head was there or the hop ended without.
     """
 
     url: str
@@ -51,6 +59,10 @@ class Hop:
     headers: tuple[tuple[str, str], ...] = ()
     framing: str | None = None
     seconds: float = 0.0
+    answers: tuple[str, ...] = ()
+    resolved_s: float | None = None
+    connected_s: float | None = None
+    tls_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

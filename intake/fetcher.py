@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
+import resource
 import socket
+import ssl
 import stat
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 
 from contracts.digest import CHUNK_BYTES, Digest, Hasher
-from contracts.errors import ChildFailed, EvidenceError, InputError, NeedMissing
+from contracts.errors import ChildFailed, EvidenceError, InputError, NeedMissing, PolicyDenied
+from contracts.http_facts import shown_url
 from contracts.limits import Limits
-from contracts.locator import redact_url
-from contracts.network_policy import NetworkPolicy
+from contracts.network_policy import NetworkPolicy, check_url
 from contracts.records import SOURCE_ERRORS, AcquisitionRecord, Failure
 from contracts.version import VERSION
-from intake.frames import Cancel, Configure, Done, Failed, Fetch, PacketChannel, Ready, read_report
+from intake.frames import OPEN_FILES, Cancel, Configure, Done, Failed, Fetch, PacketChannel, Ready, Unfit, read_report
 from sandbox.spawn import MINIMAL_ENVIRONMENT, Child, spawn
 
 _ENVIRONMENT: Mapping[str, str] = {**MINIMAL_ENVIRONMENT, "RES_OPTIONS": "timeout:2 attempts:2"}
 _START_S = 30.0  # imports and the TLS context take 0.4 s on an idle machine
-FETCHER = f"mosaic-evidence/{VERSION}"
-"""What records say that fetched."""
+FETCHER = f"mosaic-evidence/{VERSION} h11/{version('h11')} openssl/{ssl.OPENSSL_VERSION.split()[1]}"
+"""What records say that fetched: ours, and whose HTTP and TLS it stands on."""
+_FILES_BESIDE, _FILES_EACH = 256, 3  # kept connections and the interpreter's own; a body, a socket, a resolution
+_log = logging.getLogger(__name__)
 
 
 class Fetcher:
@@ -51,6 +57,7 @@ class Fetcher:
     ) -> None:
         self._plan = _Plan(limits or Limits(), extra_anchors, stderr, silence_s, module)
         self._starting = asyncio.Lock()
+        self._in_flight = asyncio.Semaphore(_most_in_flight())
         self._session: _Session | None = None
         self._closed = False
 
@@ -83,12 +90,14 @@ class Fetcher:
         if not stat.S_ISREG(status.st_mode) or status.st_size != 0:
             raise InputError("quarantine-file", f"expected an empty regular file, got {status.st_size} bytes")
         started_at, started = time.time(), time.monotonic()
-        session = await self._live_session()
-        report = await session.fetch(url, policy, max_bytes, into)
+        _tell_of_unsafe(policy, url)
+        async with self._in_flight:
+            session = await self._live_session()
+            report = await session.fetch(url, policy, max_bytes, into)
         record = AcquisitionRecord(
             source="url",
-            requested=redact_url(url),
-            requested_digest=Digest.of(url.encode()),
+            requested=shown_url(url, with_query=policy.record_queries),
+            requested_digest=Digest.of(url.encode("utf-8", "surrogatepass")),
             started_at=started_at,
             seconds=0.0,
             hops=tuple(frame.to_hop() for frame in report.hops),
@@ -214,8 +223,12 @@ class _Session:
     async def _receive_ready(self) -> tuple[str, ...]:
         packet, descriptors = await self._channel.receive()
         if not packet:
-            raise NeedMissing("fetcher-start", "the fetcher ended before it was confined; its stderr says why")
+            code = self.child.kill()
+            reason = f"the fetcher ended before it was confined (code {code}); its stderr says why"
+            raise NeedMissing("fetcher-start", reason)
         ready = _read(packet, descriptors)
+        if isinstance(ready, Unfit):
+            raise NeedMissing(ready.rule, ready.reason)
         if not isinstance(ready, Ready):
             raise ChildFailed("fetcher-protocol", "expected a Ready packet first")
         return tuple(ready.layers)
@@ -225,18 +238,24 @@ class _Session:
             await self._channel.send(Cancel(order))
 
     async def _listen(self) -> None:
+        ended = ChildFailed("fetcher-died", "the fetcher ended while it held fetches")
         try:
             while True:
                 packet, descriptors = await self._channel.receive()
                 if not packet:
-                    raise ChildFailed("fetcher-died", "the fetcher ended while it held fetches")
+                    break
                 self._take(_read(packet, descriptors))
-        except (ChildFailed, OSError) as error:
+        except ChildFailed as error:
+            ended = error
+        except Exception as error:  # whatever it was, nobody listens any more, so nobody may wait
+            _log.exception("the fetcher's channel failed")
+            ended = ChildFailed("fetcher-channel", type(error).__name__)
+        finally:
             self._listener = None
-            self.fail(error if isinstance(error, ChildFailed) else ChildFailed("fetcher-died", type(error).__name__))
+            self.fail(ended)
 
-    def _take(self, report: Ready | Done | Failed) -> None:
-        if isinstance(report, Ready) or not 0 < report.id <= self._last_id:
+    def _take(self, report: Ready | Unfit | Done | Failed) -> None:
+        if isinstance(report, Ready | Unfit) or not 0 < report.id <= self._last_id:
             raise ChildFailed("fetcher-protocol", "a report about nothing that was ordered")
         future = self._waiting.get(report.id)
         if future is None or future.done():
@@ -246,7 +265,24 @@ class _Session:
         future.set_result(report)
 
 
-def _read(packet: bytes, descriptors: list[int]) -> Ready | Done | Failed:
+def _most_in_flight() -> int:
+    """How many fetches a child has descriptors for: one more would cost it the packet that brings the body's."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    return max(1, (files - _FILES_BESIDE) // _FILES_EACH)
+
+
+def _tell_of_unsafe(policy: NetworkPolicy, url: str) -> None:
+    """A policy that may reach more than the public web is logged at every use, with the host and nothing else."""
+    if policy.is_unsafe:
+        try:
+            host = check_url(policy, url).host
+        except PolicyDenied:
+            host = "a host that it refuses"
+        _log.warning("network policy %s is in use: a fetch from %s", policy.name, host)
+
+
+def _read(packet: bytes, descriptors: list[int]) -> Ready | Unfit | Done | Failed:
     for descriptor in descriptors:
         os.close(descriptor)
     if descriptors:

@@ -18,9 +18,10 @@ import msgspec
 
 from contracts.digest import Digest
 from contracts.errors import ChildFailed
-from contracts.records import Hop, TlsFacts
+from contracts.records import RECORDED_HEADERS, Hop, TlsFacts
 
 PACKET_BYTES = 64 * 1024
+OPEN_FILES = 4_096  # that the fetcher may hold, if the host lets it
 _DESCRIPTORS = 1
 
 ShortText = Annotated[str, msgspec.Meta(max_length=256)]
@@ -28,6 +29,7 @@ UrlText = Annotated[str, msgspec.Meta(max_length=2304)]
 DigestText = Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 RuleName = Annotated[str, msgspec.Meta(max_length=64, pattern="^[a-z0-9]+(-[a-z0-9]+)*\\Z")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 
 class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="op"):
@@ -62,6 +64,13 @@ class Ready(Frame, frozen=True, tag="ready"):
     layers: Annotated[list[ShortText], msgspec.Meta(max_length=16)]
 
 
+class Unfit(Frame, frozen=True, tag="unfit"):
+    """First and last from a fetcher that cannot start: the rule and reason of what the machine lacks."""
+
+    rule: RuleName
+    reason: Annotated[str, msgspec.Meta(max_length=2048)]
+
+
 class TlsFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The fields of `contracts.records.TlsFacts`."""
 
@@ -86,9 +95,13 @@ class HopFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vetted: Annotated[list[ShortText], msgspec.Meta(max_length=64)]
     dialled: ShortText | None
     tls: TlsFrame | None
-    headers: Annotated[list[tuple[ShortText, UrlText]], msgspec.Meta(max_length=16)]
+    headers: Annotated[list[tuple[ShortText, UrlText]], msgspec.Meta(max_length=2 * len(RECORDED_HEADERS))]
     framing: ShortText | None
-    seconds: Annotated[float, msgspec.Meta(ge=0)]
+    seconds: Seconds
+    answers: Annotated[list[ShortText], msgspec.Meta(max_length=64)] = []
+    resolved_s: Seconds | None = None
+    connected_s: Seconds | None = None
+    tls_s: Seconds | None = None
 
     @classmethod
     def of(cls, hop: Hop) -> HopFrame:
@@ -103,6 +116,10 @@ class HopFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             list(hop.headers),
             hop.framing,
             hop.seconds,
+            list(hop.answers),
+            hop.resolved_s,
+            hop.connected_s,
+            hop.tls_s,
         )
 
     def to_hop(self) -> Hop:
@@ -116,6 +133,10 @@ class HopFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             tuple(self.headers),
             self.framing,
             self.seconds,
+            tuple(self.answers),
+            self.resolved_s,
+            self.connected_s,
+            self.tls_s,
         )
 
 
@@ -141,11 +162,11 @@ class Failed(Frame, frozen=True, tag="failed"):
     rule: RuleName
     reason: Annotated[str, msgspec.Meta(max_length=2048)]
     hops: Hops
-    retry_after_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    retry_after_s: Seconds | None = None
 
 
 Order = Configure | Fetch | Cancel
-Report = Ready | Done | Failed
+Report = Ready | Unfit | Done | Failed
 _TO_CHILD: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
 _FROM_CHILD: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)
 _Read = TypeVar("_Read")

@@ -7,25 +7,40 @@ descriptors it is given, many at a time. It ends with its channel.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import encodings.idna  # noqa: F401  (getaddrinfo imports it at its first call, when files are out of reach)
 import os
 import socket
+import ssl
+import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 
-import anyio._backends._asyncio  # noqa: F401  (anyio imports it at its first call)
+import msgspec
 
-from contracts.errors import EvidenceError, FetchError
+from contracts.errors import ChildFailed, EvidenceError, FetchError, NeedMissing
 from contracts.limits import MIB, Limits
 from contracts.network_policy import PUBLIC_WEB, NetworkPolicy, check_url
-from contracts.records import Hop
 from intake.children.fetch_exchange import Exchange
-from intake.children.fetch_network import tls_context
-from intake.frames import Cancel, Configure, Done, Failed, Fetch, Frame, HopFrame, PacketChannel, Ready, read_order
+from intake.children.fetch_hops import HopLog
+from intake.children.fetch_names import STACK_BYTES, THREADS, Names
+from intake.children.fetch_network import Connector, tls_context
+from intake.frames import (
+    OPEN_FILES,
+    Cancel,
+    Configure,
+    Done,
+    Failed,
+    Fetch,
+    HopFrame,
+    PacketChannel,
+    Ready,
+    Unfit,
+    read_order,
+)
 from sandbox.confine import confine, fetcher
 
-MEMORY_BYTES = 1024 * MIB  # address space over the baseline: resolver threads' stacks and arenas, 64 KiB a connection
-_RESOLVER_THREADS = 16  # a blocked resolution cannot be cancelled, so more of them than cores
+MEMORY_BYTES = 1024 * MIB  # address space over the baseline: resolver threads' stacks and arenas, 0.5 MiB a connection
 
 
 def main(channel: socket.socket, arguments: list[str]) -> None:
@@ -40,14 +55,31 @@ async def _serve(channel: PacketChannel) -> None:
     configuration = read_order(packet)
     if not isinstance(configuration, Configure):
         raise SystemExit("expected a Configure packet first")
+    try:
+        exchange, layers = _prepare(configuration)
+    except EvidenceError as error:
+        await channel.send(Unfit(error.rule, error.reason[:2048]))
+        raise SystemExit(str(error)) from error
+    except OSError as error:
+        await channel.send(Unfit("fetcher-start", f"{type(error).__name__} (errno {error.errno})"))
+        raise
+    await channel.send(Ready(list(layers)))
+    await _Service(channel, exchange).run()
+
+
+def _prepare(configuration: Configure) -> tuple[Exchange, tuple[str, ...]]:
+    """Load all that is needed, then confine. Raises InputError or NeedMissing."""
     limits = Limits().changed(configuration.limits)
-    context = tls_context(configuration.extra_anchors)
+    try:
+        context = tls_context(configuration.extra_anchors)
+    except ssl.SSLError as error:
+        raise NeedMissing("trust-anchors", f"the trust anchors cannot be read: {error.reason or 'no PEM'}") from error
     _load_what_loads_late()
     largest = max(limits.image_bytes, limits.audio_bytes, limits.video_bytes)
-    layers = confine(fetcher(MEMORY_BYTES, file_bytes=largest))
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_RESOLVER_THREADS))
-    await channel.send(Ready(list(layers)))
-    await _Service(channel, Exchange(limits, context)).run()
+    layers = confine(fetcher(MEMORY_BYTES, file_bytes=largest, open_files=OPEN_FILES))
+    threading.stack_size(STACK_BYTES)
+    names = Names(ThreadPoolExecutor(THREADS, thread_name_prefix="names"))
+    return Exchange(limits, Connector(limits, context, names)), layers
 
 
 def _load_what_loads_late() -> None:
@@ -82,20 +114,30 @@ class _Service:
         finally:
             os.close(into)
             self._tasks.pop(order.id, None)
-        await self._channel.send(report)
+        with contextlib.suppress(OSError):  # the parent is gone, which `run` sees too
+            await self._send(report)
 
-    async def _report(self, order: Fetch, into: int) -> Frame:
-        hops = list[Hop]()
+    async def _send(self, report: Done | Failed) -> None:
+        """A record with headers that do not fit into a packet goes without them."""
+        try:
+            await self._channel.send(report)
+        except ChildFailed:
+            hops = [msgspec.structs.replace(hop, headers=[]) for hop in report.hops]
+            await self._channel.send(msgspec.structs.replace(report, hops=hops))
+
+    async def _report(self, order: Fetch, into: int) -> Done | Failed:
+        hops = list[HopLog]()
         try:
             policy = NetworkPolicy.from_json(order.policy)
             body = await self._exchange.fetch(policy, order.url, order.max_bytes, into, hops)
         except EvidenceError as error:
-            return Failed(order.id, type(error).__name__, error.rule, error.reason[:2048], _frames(hops))
+            later = hops[-1].retry_after_s if hops else None
+            return Failed(order.id, type(error).__name__, error.rule, error.reason[:2048], _frames(hops), later)
         except Exception as error:  # one odd answer must not end the other fetches
             traceback.print_exc()
             return Failed(order.id, FetchError.__name__, "fetcher-defect", type(error).__name__, _frames(hops))
         return Done(order.id, body.size_bytes, str(body.digest), body.media_type, _frames(hops))
 
 
-def _frames(hops: list[Hop]) -> list[HopFrame]:
-    return [HopFrame.of(hop) for hop in hops]
+def _frames(hops: list[HopLog]) -> list[HopFrame]:
+    return [HopFrame.of(hop.to_hop()) for hop in hops]

@@ -1,26 +1,26 @@
-"""How the fetcher reaches a host: resolve once, vet every answer, dial what was vetted, check who answered.
+"""How the fetcher reaches a host: resolve once, vet every answer, dial what was vetted, check who answered, TLS.
 
-httpcore gives the host name to the backend and keeps it for pool key, Host header, SNI and certificate, so the
-vetted address is dialled without rewriting the URL and a kept connection never crosses hosts.
+Steps 3 to 5 of docs/threat-model.md. Addresses are dialled, and the host's name goes only into SNI, certificate check
+and Host header, so nothing is resolved a second time.
 """
-# ruff: noqa: ASYNC109, ARG002  (the signatures are httpcore's)
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import ssl
-import typing
-from collections.abc import Iterable
 
 import certifi
-import httpcore
 
+from contracts.digest import Digest
 from contracts.errors import FetchError, FetchUnavailable, PolicyDenied
 from contracts.limits import Limits
 from contracts.network_policy import NetworkPolicy, check_addresses
-
-_TRY_AGAIN = frozenset({socket.EAI_AGAIN, socket.EAI_FAIL, socket.EAI_SYSTEM, socket.EAI_MEMORY})
+from contracts.records import TlsFacts
+from contracts.url_grammar import Target
+from intake.children.fetch_hops import HopLog
+from intake.children.fetch_names import Names
+from intake.children.fetch_wire import Wire
 
 
 def tls_context(extra_anchors: str | None = None) -> ssl.SSLContext:
@@ -30,100 +30,108 @@ def tls_context(extra_anchors: str | None = None) -> ssl.SSLContext:
     """
     context = ssl.create_default_context(cafile=certifi.where())
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])
     if extra_anchors is not None:
         context.load_verify_locations(cadata=extra_anchors)
     return context
 
 
-class VettedStream(httpcore.AsyncNetworkStream):
-    """A connection that remembers which addresses were vetted for it (`get_extra_info("vetted")`)."""
+class Connector:
+    """Makes connections for any policy. Raises PolicyDenied, FetchError or FetchUnavailable."""
 
-    def __init__(self, inner: httpcore.AsyncNetworkStream, vetted: tuple[str, ...]) -> None:
-        self._inner = inner
-        self._vetted = vetted
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return await self._inner.read(max_bytes, timeout)
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        await self._inner.write(buffer, timeout)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.AsyncNetworkStream:
-        inner = await self._inner.start_tls(ssl_context, server_hostname, timeout)
-        return VettedStream(inner, self._vetted)
-
-    def get_extra_info(self, info: str) -> typing.Any:
-        return self._vetted if info == "vetted" else self._inner.get_extra_info(info)
-
-
-class VettingBackend(httpcore.AsyncNetworkBackend):
-    """Connects for one policy. Raises PolicyDenied, FetchError or FetchUnavailable beside httpcore's own errors."""
-
-    def __init__(self, policy: NetworkPolicy, limits: Limits) -> None:
-        self._policy = policy
+    def __init__(self, limits: Limits, context: ssl.SSLContext, names: Names) -> None:
         self._limits = limits
-        self._inner = httpcore.AnyIOBackend()
+        self._context = context
+        self._names = names
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
+    async def connect(self, policy: NetworkPolicy, target: Target, log: HopLog) -> Wire:
+        """A connection to `target`, over TLS for https; what is learned on the way is noted in `log`."""
+        return await self._open(await self._reach(policy, target, log), target, log)
+
+    async def _reach(self, policy: NetworkPolicy, target: Target, log: HopLog) -> socket.socket:
+        """Steps 3 and 4, within `fetch_connect_s`."""
         try:
-            async with asyncio.timeout(self._limits.fetch_connect_s):
-                answers = await _resolve(host, port)
-                vetted = check_addresses(self._policy, host, answers, max_answers=self._limits.dns_answers)
-                return VettedStream(await self._dial(vetted, port, timeout), vetted)
+            async with asyncio.timeout(self._limits.fetch_connect_s) as whole:
+                known = target.literal
+                answers = [known] if known else await self._names.resolve(target.host, target.port)
+                log.resolved(answers)
+                log.vetted = check_addresses(policy, target.host, answers, max_answers=self._limits.dns_answers)
+                deadline = whole.when()
+                assert deadline is not None  # noqa: S101  (we gave it one)
+                return await self._dial(policy, target, log, deadline)
         except TimeoutError as error:
-            reason = f"{host}: not connected within {self._limits.fetch_connect_s:g} s, name resolution included"
+            reason = f"{target.host}: not connected within {self._limits.fetch_connect_s:g} s, resolution included"
             raise FetchUnavailable("connect-timeout", reason) from error
 
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        raise PolicyDenied("unix-socket", "a fetch never goes to a local socket")
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-    async def _dial(
-        self,
-        vetted: tuple[str, ...],
-        port: int,
-        timeout: float | None,
-    ) -> httpcore.AsyncNetworkStream:
-        last: Exception | None = None
-        for address in vetted:
+    async def _dial(self, policy: NetworkPolicy, target: Target, log: HopLog, deadline: float) -> socket.socket:
+        """Try the vetted addresses in order. A dead one leaves time for the others: each has its share of the rest."""
+        now, last = asyncio.get_running_loop().time, None
+        for left, address in zip(range(len(log.vetted), 0, -1), log.vetted, strict=True):
+            log.dialled = address
             try:
-                stream = await self._inner.connect_tcp(address, port, timeout)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                async with asyncio.timeout_at(deadline if left == 1 else now() + (deadline - now()) / left):
+                    connected = await _connect(address, target.port)
+            except OSError as error:  # TimeoutError is one
+                if isinstance(error, TimeoutError) and left == 1:
+                    raise
                 last = error
                 continue
-            peer = stream.get_extra_info("server_addr")
-            if peer is None or check_addresses(self._policy, address, [peer[0]]) != (address,):
-                await stream.aclose()
-                raise PolicyDenied("peer-address", f"dialled {address}, another address answered")
-            return stream
-        raise FetchUnavailable("connect", f"none of {len(vetted)} addresses accepts a connection") from last
+            _check_peer(policy, address, connected)
+            log.connected()
+            return connected
+        raise FetchUnavailable("connect", f"none of {len(log.vetted)} addresses accepts a connection") from last
+
+    async def _open(self, connected: socket.socket, target: Target, log: HopLog) -> Wire:
+        """Step 5, within `fetch_tls_s`. asyncio owns the socket from here on, and closes it where this fails."""
+        loop = asyncio.get_running_loop()
+        if target.scheme != "https":
+            return (await loop.create_connection(Wire, sock=connected))[1]
+        try:
+            async with asyncio.timeout(self._limits.fetch_tls_s):
+                transport, wire = await loop.create_connection(
+                    Wire, sock=connected, ssl=self._context, server_hostname=target.host
+                )
+        except ssl.SSLCertVerificationError as error:
+            raise FetchError("tls-certificate", f"{target.host}: {error.verify_message}") from error
+        except ssl.SSLError as error:
+            raise FetchError("tls-handshake", f"{target.host}: {error.reason or 'failed'}") from error
+        except TimeoutError as error:
+            reason = f"{target.host}: no TLS session within {self._limits.fetch_tls_s:g} s"
+            raise FetchUnavailable("tls-timeout", reason) from error
+        except OSError as error:
+            raise FetchUnavailable("connection-lost", f"{target.host}: the connection was lost in the handshake") from (
+                error
+            )
+        log.secured(_tls_facts(transport.get_extra_info("ssl_object")))
+        return wire
 
 
-async def _resolve(host: str, port: int) -> list[str]:
+async def _connect(address: str, port: int) -> socket.socket:
+    end = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        if error.errno in _TRY_AGAIN:
-            raise FetchUnavailable("dns-unavailable", f"{host}: name resolution failed ({error.errno})") from error
-        raise FetchError("dns-no-answer", f"{host} has no address") from error
-    return [str(entry[4][0]) for entry in found]
+        end.setblocking(False)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(end, (address, port))
+    except BaseException:
+        end.close()
+        raise
+    return end
+
+
+def _check_peer(policy: NetworkPolicy, address: str, connected: socket.socket) -> None:
+    try:
+        if check_addresses(policy, address, [connected.getpeername()[0]]) != (address,):
+            raise PolicyDenied("peer-address", f"dialled {address}, another address answered")
+    except OSError as error:
+        connected.close()
+        raise FetchUnavailable("connection-lost", f"{address} hung up at once") from error
+    except PolicyDenied:
+        connected.close()
+        raise
+
+
+def _tls_facts(tls: ssl.SSLObject) -> TlsFacts:
+    cipher = tls.cipher()
+    certificate = tls.getpeercert(binary_form=True)
+    return TlsFacts(tls.version() or "unknown", cipher[0] if cipher else "unknown", Digest.of(certificate or b""))

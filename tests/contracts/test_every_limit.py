@@ -30,6 +30,8 @@ class Bound(NamedTuple):
 
 
 _DECODE, _FETCH = "intake/test_decoders_bounds.py::", "intake/test_fetcher.py::test_hostile_answer_ends_by_its_rule"
+_STEP_8 = "intake/test_fetcher_bounds.py::test_step_8_hostile_bytes_end_by_their_rule"
+_CONNECTION = "intake/children/fetch_connection.py"
 _BOMB = f"{_DECODE}test_a_bomb_is_refused_by_the_bound_it_breaks"
 _REQUEST = "contracts/test_request.py::test_each_bound_refuses_by_its_own_name"
 _SSE = "contracts/test_sse.py::test_each_bound_has_its_own_name_and_spares_the_events_before_it"
@@ -103,13 +105,25 @@ BOUNDS = {
         "intake/children/fetch_network.py",
         "intake/test_fetcher_connect.py::test_a_connection_that_is_not_made_ends_at_its_limit",
     ),
-    "fetch_idle_s": Bound("idle-timeout", "intake/children/fetch_exchange.py", _FETCH),
-    "fetch_total_s": Bound("total-deadline", "intake/children/fetch_exchange.py", _FETCH),
+    "fetch_tls_s": Bound(
+        "tls-timeout",
+        "intake/children/fetch_network.py",
+        "intake/test_fetcher_bounds.py::test_step_5_a_handshake_is_bounded",
+    ),
+    "fetch_head_s": Bound("head-deadline", _CONNECTION, _STEP_8),
+    "fetch_idle_s": Bound("idle-timeout", "intake/children/fetch_wire.py", _STEP_8),
+    "fetch_total_s": Bound(
+        "total-deadline",
+        "intake/children/fetch_exchange.py",
+        "intake/test_fetcher_bounds.py::test_step_8_one_deadline_over_all_hops",
+    ),
     "fetch_rate_min_bytes_s": Bound("minimum-rate", "intake/children/fetch_exchange.py", _FETCH),
     "fetch_rate_grace_s": Bound("minimum-rate", "intake/children/fetch_exchange.py", _FETCH),
     "fetch_redirects": Bound("redirect-limit", "intake/children/fetch_exchange.py", _FETCH),
-    "fetch_header_bytes": Bound("header-bytes", "intake/children/fetch_exchange.py", _FETCH),
-    "fetch_headers": Bound("header-count", "intake/children/fetch_exchange.py", _FETCH),
+    "fetch_header_bytes": Bound("header-bytes", _CONNECTION, _STEP_8),
+    "fetch_headers": Bound("header-count", _CONNECTION, _STEP_8),
+    "fetch_interim": Bound("interim-count", _CONNECTION, _STEP_8),
+    "fetch_framing_bytes": Bound("framing-bytes", _CONNECTION, _STEP_8),
     "dns_answers": Bound(
         "dns-answers-over-limit",
         "contracts/network_policy.py",

@@ -17,7 +17,15 @@ UNITS = ("_bytes", "_px", "_pixels", "_s", "_hz", "_bytes_s")
 COUNTS = {
     *("bundle_questions", "question_parts", "labels", "output_tokens", "audio_channels", "video_frames"),
     *("question_images", "question_audios", "question_videos", "question_attempts", "question_samples"),
-    *("media_streams", "fetch_redirects", "fetch_headers", "dns_answers", "response_headers", "stream_comments"),
+    *(
+        "media_streams",
+        "fetch_redirects",
+        "fetch_headers",
+        "fetch_interim",
+        "dns_answers",
+        "response_headers",
+        "stream_comments",
+    ),
 }
 
 

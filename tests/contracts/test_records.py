@@ -22,6 +22,10 @@ HOP = Hop(
     (("location", "/b"),),
     "content-length",
     0.25,
+    ("192.0.2.1", "192.0.2.2"),
+    0.01,
+    0.02,
+    0.15,
 )
 RECORD = AcquisitionRecord(
     source="url",
@@ -56,6 +60,10 @@ def test_a_record_has_plain_values_only() -> None:
         "headers": [["location", "/b"]],
         "framing": "content-length",
         "seconds": "0.250",
+        "answers": ["192.0.2.1", "192.0.2.2"],
+        "resolved_s": "0.010",
+        "connected_s": "0.020",
+        "tls_s": "0.150",
     }
     assert (document["layers"], document["final"]) == (["process", "seccomp"], "https://example.org/b")
 
