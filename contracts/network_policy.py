@@ -22,6 +22,7 @@ from contracts.url_grammar import (
     AUTHORITY_RULES,
     DEFAULT_PORTS,
     HOST_RULES,
+    TAIL_RULES,
     TEXT_RULES,
     Target,
     parse_url,
@@ -204,10 +205,12 @@ ADDRESS_RULES: tuple[tuple[str, Callable[[NetworkPolicy, Address], str | None]],
     ("address-not-allowed", _address_allowed),
 )
 RULES = tuple(
-    name for table in (TEXT_RULES, AUTHORITY_RULES, HOST_RULES, TARGET_RULES, ADDRESS_RULES) for name, _ in table
+    name
+    for table in (TEXT_RULES, AUTHORITY_RULES, TAIL_RULES, HOST_RULES, TARGET_RULES, ADDRESS_RULES)
+    for name, _ in table
 )
 """The names of the rules in the tables, in the order in which they are asked. Between them, what cannot be read at all
-is refused by `url-authority`, `url-non-ascii`, `url-port-form`, `host-idna`, `host-ipv6-form`, `host-numeric-form`,
+is refused by `url-authority`, `url-port-form`, `host-idna`, `host-ipv6-form`, `host-numeric-form`,
 `parser-disagreement` and `address-form`; a resolution as a whole by `dns-no-answer` and `dns-answers-over-limit`."""
 
 

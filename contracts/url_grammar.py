@@ -26,6 +26,7 @@ RESERVED_NAMES = frozenset(_RESERVED.split())
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>.*))?", re.DOTALL)
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_DOTS = re.compile(r"(\.|%2[Ee]){1,2}")
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")  # WHATWG "ends in a number"
 
 
@@ -60,8 +61,7 @@ def parse_url(url: str) -> Target:
     end = 2 + cut.start() if cut else len(rest)
     authority, tail = rest[2:end], rest[end:].split("#", 1)[0]
     _apply(AUTHORITY_RULES, authority)
-    if not tail.isascii():
-        raise PolicyDenied("url-non-ascii", "expected a percent-encoded path, got characters beyond ASCII")
+    _apply(TAIL_RULES, tail)
     matched = _AUTHORITY.fullmatch(authority)
     if matched is None:
         raise PolicyDenied("url-authority", "expected host or host:port")
@@ -143,6 +143,16 @@ def _reserved(host: str) -> str | None:
     return f".{last} is not a public domain" if last in RESERVED_NAMES else None
 
 
+def _non_ascii(tail: str) -> str | None:
+    return None if tail.isascii() else "expected a percent-encoded path, got characters beyond ASCII"
+
+
+def _dot_segments(tail: str) -> str | None:
+    if any(_DOTS.fullmatch(segment) for segment in tail.partition("?")[0].split("/")):
+        return "some parsers take . and .. out of the path, some decode them first, some send them"
+    return None
+
+
 TextRule = tuple[str, Callable[[str], str | None]]
 TEXT_RULES: tuple[TextRule, ...] = (
     ("url-length", _length),
@@ -156,6 +166,10 @@ AUTHORITY_RULES: tuple[TextRule, ...] = (
     ("url-host-missing", _empty),
     ("url-userinfo", _userinfo),
     ("url-host-percent", _percent),
+)
+TAIL_RULES: tuple[TextRule, ...] = (
+    ("url-non-ascii", _non_ascii),
+    ("url-dot-segments", _dot_segments),
 )
 HOST_RULES: tuple[TextRule, ...] = (
     ("host-trailing-dot", _trailing_dot),
@@ -213,11 +227,12 @@ def _read_port(text: str | None, scheme: str) -> int:
 
 
 def _check_agreement(target: Target) -> None:
-    """The standard library must read the written URL as we do (the fetcher asks the HTTP client's parser too)."""
+    """The standard library must read the written URL as we do."""
     try:
         other = urlsplit(target.url)
         read = (other.scheme, other.hostname, other.port or DEFAULT_PORTS.get(other.scheme))
     except ValueError as error:
         raise PolicyDenied("parser-disagreement", "urllib cannot read the URL") from error
-    if read != (target.scheme, target.host, target.port):
-        raise PolicyDenied("parser-disagreement", "urllib reads another scheme, host or port")
+    path, _, query = target.path_and_query.partition("?")
+    if (*read, other.path, other.query) != (target.scheme, target.host, target.port, path, query):
+        raise PolicyDenied("parser-disagreement", "urllib reads another scheme, host, port, path or query")
