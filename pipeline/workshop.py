@@ -21,6 +21,7 @@ from contracts.records import AcquisitionRecord
 from contracts.release import Release
 from inference.pool import WorkerPool
 from intake.decoders import DecoderPool
+from intake.fetch_queue import FetchPace, FetchQueue
 from intake.fetcher import Fetcher
 from pipeline.steps import enter_together
 from serving.calibration.bundle import unpack
@@ -42,8 +43,7 @@ class Workshop:
     policy: NetworkPolicy
     release: Release
     storage: Storage
-    fetcher: Fetcher
-    fetch_slots: asyncio.Semaphore
+    fetches: FetchQueue
     decoders: DecoderPool
     workers: WorkerPool
 
@@ -53,8 +53,8 @@ class Workshop:
 
     async def fetch(self, url: str, *, max_bytes: int, into: int) -> AcquisitionRecord:
         """Fetch `url` for this tenant into the descriptor `into`, under the policy in force, when it is its turn."""
-        async with self.fetch_slots:
-            return await self.fetcher.fetch(url, policy=self.policy, max_bytes=max_bytes, into=into)
+        tenant = self.settings.tenant
+        return await self.fetches.fetch(url, tenant=tenant, policy=self.policy, max_bytes=max_bytes, into=into)
 
 
 @asynccontextmanager
@@ -84,8 +84,9 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
             slots=settings.worker_slots,
         )
         await stack.enter_async_context(workers)
-        fetch_slots = asyncio.Semaphore(settings.fetch_concurrency)
-        yield Workshop(settings, limits, policy, release, storage, fetcher, fetch_slots, decoders, workers)
+        pace = FetchPace(settings.fetch_concurrency, settings.fetch_per_host, settings.fetch_tries)
+        fetches = FetchQueue(fetcher, pace, limits)
+        yield Workshop(settings, limits, policy, release, storage, fetches, decoders, workers)
 
 
 class _Worker:

@@ -161,12 +161,12 @@ async def test_lease_lost(tmp_path: Path) -> None:
 async def test_fault_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A bug in one question's way is its outcome, with a trace in the log, and stops no other question."""
     path = write_bundle(tmp_path / "in", ask("bug", {"image": "http://localhost/x.png"}), ask("good", IMAGE))
-    broken: Any = None  # no fetch slots at all: what only a fault in the wiring could do
+    broken: Any = None  # no fetches at all: what only a fault in the wiring could do
     async with ScriptedWorker(served(answer("red"))) as worker:
         settings = settings_of(tmp_path / "home", worker_url=worker.url)
         loaded = load(path, settings)
         async with open_workshop(settings, loaded.limits) as shop:
-            facts = RunFacts("run-1", loaded.bundle.id, loaded.digest, replace(shop, fetch_slots=broken))
+            facts = RunFacts("run-1", loaded.bundle.id, loaded.digest, replace(shop, fetches=broken))
             run = Run(loaded, facts, again=True)
             run.open(loaded)
             counts = await run.answer_range(range(2))
