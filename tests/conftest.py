@@ -1,0 +1,7 @@
+"""Fixtures of the whole session: servers that are started once, for whichever test asks first."""
+
+from __future__ import annotations
+
+from tests.services.seaweed import seaweed
+
+__all__ = ["seaweed"]
