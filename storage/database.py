@@ -6,7 +6,7 @@ it neither fails half way for a lock nor starves. One `Database` per process: it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -24,6 +24,7 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    update,
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -47,19 +48,27 @@ class Durability(str, Enum):
 class Database:
     """Transactions on one SQLite file. Safe between threads and processes.
 
+    `added` names the tables that came with each later version: a database of the version before gets them when it is
+    opened, in one transaction.
+
     Raises StorageError: `ledger-schema` for a database of another version, `ledger-wal` for a file system on which
     SQLite cannot keep a write-ahead log, `ledger` for all else.
     """
 
     def __init__(
-        self, path: Path, metadata: MetaData, version: tuple[Table, int], durability: Durability = Durability.FULL
+        self,
+        path: Path,
+        metadata: MetaData,
+        version: tuple[Table, int],
+        durability: Durability = Durability.FULL,
+        added: Mapping[int, tuple[Table, ...]] | None = None,
     ) -> None:
         self._lock = path.with_suffix(".lock")
         self._engine = _engine(path, durability)
         with disk_errors(f"open {path.name}"):
             make_directory(path.parent, 0o700)
         with _sql_errors(path.name):
-            self._open(path.name, metadata, *version)
+            self._open(path.name, metadata, *version, added or {})
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -77,7 +86,9 @@ class Database:
         """Close all connections."""
         self._engine.dispose()
 
-    def _open(self, name: str, metadata: MetaData, table: Table, version: int) -> None:
+    def _open(
+        self, name: str, metadata: MetaData, table: Table, version: int, added: Mapping[int, tuple[Table, ...]]
+    ) -> None:
         with file_lock(self._lock):
             with self._engine.connect() as connection:
                 mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
@@ -89,7 +100,11 @@ class Database:
                     metadata.create_all(connection)
                     connection.execute(insert(table).values(version=version))
                 elif found != version:
-                    raise StorageError("ledger-schema", f"{name}: expected schema version {version}, got {found}")
+                    later = range(found + 1, version + 1)
+                    if not later or not added.keys() >= set(later):
+                        raise StorageError("ledger-schema", f"{name}: expected schema version {version}, got {found}")
+                    metadata.create_all(connection, tables=[each for step in later for each in added[step]])
+                    connection.execute(update(table).values(version=version))
 
 
 def open_leases(folder: Path) -> Database:
@@ -101,7 +116,8 @@ def open_leases(folder: Path) -> Database:
 def open_ledger(folder: Path) -> Database:
     """Runs, attempts and receipts: every commit survives."""
     path = folder / "ledger.sqlite"
-    return Database(path, schema.LEDGER, (schema.ledger_version, schema.LEDGER_VERSION), Durability.FULL)
+    version = (schema.ledger_version, schema.LEDGER_VERSION)
+    return Database(path, schema.LEDGER, version, Durability.FULL, schema.LEDGER_ADDED)
 
 
 def _engine(path: Path, durability: Durability) -> Engine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from storage.acquisitions import Acquisitions
 from storage.database import Database, open_leases, open_ledger
 from storage.disk_blobs import DiskBlobStore
 from storage.inspections import Inspections
@@ -28,6 +29,7 @@ class Storage:
     runs: Runs
     receipts: Receipts
     inspections: Inspections
+    acquisitions: Acquisitions
     ledger: Database
     leases: Database
     quarantine: Path
@@ -49,6 +51,7 @@ def open_storage(home: Path) -> Storage:
         runs=Runs(ledger),
         receipts=Receipts(ledger),
         inspections=Inspections(ledger),
+        acquisitions=Acquisitions(ledger),
         ledger=ledger,
         leases=leases,
         quarantine=home / QUARANTINE,

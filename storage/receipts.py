@@ -8,7 +8,7 @@ with it. Who asks for receipts says for which tenant: one can neither see nor le
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from contracts.lease import ProcessMark
 from contracts.outcome import ENGINE_ANSWERED, Outcome
 from contracts.receipt import Receipt, receipt_id
 from contracts.result import QuestionResult
+from storage.acquisitions import AttemptFacts, PartAcquisition, append_acquisitions
 from storage.database import Database
 from storage.process_mark import this_process
 from storage.runs import read_result, write_result
@@ -71,8 +72,9 @@ class Receipts:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def open_attempt(self, draft: Receipt, now: float) -> None:
-        """Write that an attempt began. `draft` has the outcome `abandoned` and what is known so far."""
+    def open_attempt(self, draft: Receipt, now: float, acquired: Sequence[PartAcquisition] = ()) -> None:
+        """Write that an attempt began, and what it acquired. `draft` has the outcome `abandoned` and what is known so
+        far."""
         if draft.outcome is not Outcome.ABANDONED:
             raise InputError("attempt-draft", f"expected a draft that is abandoned, got {draft.outcome.value}")
         row = {
@@ -92,6 +94,7 @@ class Receipts:
                 raise InputError(
                     "attempt-id", f"attempt {draft.attempt.number} of {draft.question_id} exists, or its run does not"
                 ) from error
+            append_acquisitions(tx, _facts(draft), acquired, now)
 
     def append(self, receipt: Receipt, result: QuestionResult, now: float) -> Digest:
         """Close the receipt's attempt and write the receipt, its outbox row and the question's result, at once.
@@ -193,6 +196,17 @@ def append_receipt(tx: Connection, receipt: Receipt, data: bytes, result: Questi
     }
     tx.execute(insert(receipts).values(**row))
     tx.execute(insert(outbox).values(receipt_id=identity, created_at=now))
+
+
+def _facts(draft: Receipt) -> AttemptFacts:
+    return AttemptFacts(
+        attempt=draft.attempt.id,
+        run=draft.run,
+        question_id=draft.question_id,
+        tenant=draft.tenant,
+        bundle_digest=Digest.parse(draft.bundle.digest),
+        limits_digest=Digest.parse(draft.limits.digest),
+    )
 
 
 def _open_attempt(row: Row[Any]) -> OpenAttempt:

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 LEASES_VERSION = 1
-LEDGER_VERSION = 1
+LEDGER_VERSION = 2
 
 LEASES = MetaData()
 LEDGER = MetaData()
@@ -165,3 +165,37 @@ inspection = Table(
     Column("document", Text, nullable=False),  # storage.inspections.CachedInspection
     Column("created_at", Float, nullable=False),
 )
+
+acquisition = Table(
+    "acquisition",  # every source that was asked for, had or refused
+    LEDGER,
+    Column("position", Integer, primary_key=True, autoincrement=True),
+    Column("attempt_id", Text, ForeignKey("attempt.id"), nullable=False),
+    Column("run_id", Text, nullable=False, index=True),
+    Column("question_id", Text, nullable=False),
+    Column("part_index", Integer, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("bundle_digest", Text, nullable=False),
+    Column("source", Text, nullable=False),  # url | file | s3 | blob
+    Column("requested_digest", Text, nullable=False),
+    Column("policy_digest", Text),
+    Column("limits_digest", Text, nullable=False),
+    Column("max_bytes", Integer, nullable=False),
+    Column("rule", Text),  # of the failure; null where the bytes were had
+    Column("digest", Text),
+    Column("asked", Integer, nullable=False),  # 1: the source itself; 0: answered from another acquisition
+    Column("lasts", Integer, nullable=False),  # contracts.lasting_failures
+    Column("document", Text, nullable=False),  # contracts.records.AcquisitionRecord
+    Column("created_at", Float, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index(
+    "acquisition_again",
+    acquisition.c.tenant,
+    acquisition.c.bundle_digest,
+    acquisition.c.lasts,
+    acquisition.c.requested_digest,
+)
+
+LEDGER_ADDED: dict[int, tuple[Table, ...]] = {2: (acquisition,)}
+"""By version of the ledger, the tables that came with it: what an older one lacks."""

@@ -108,10 +108,11 @@ def test_durability_is_what_the_two_databases_need(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("UPDATE schema_version SET version = 99", "expected schema version 1, got 99"),
+        ("UPDATE schema_version SET version = 99", "expected schema version 2, got 99"),
+        ("UPDATE schema_version SET version = 0", "expected schema version 2, got 0"),
         ("DROP TABLE schema_version", "not ours"),
     ],
-    ids=["of another version", "of somebody else"],
+    ids=["of a later version", "of a version before the first", "of somebody else"],
 )
 def test_a_foreign_database_is_refused(tmp_path: Path, change: str, reason: str) -> None:
     """It is neither written nor migrated by accident."""
@@ -122,6 +123,49 @@ def test_a_foreign_database_is_refused(tmp_path: Path, change: str, reason: str)
     with pytest.raises(StorageError, match=reason) as refused:
         open_ledger(tmp_path)
     assert refused.value.rule == "ledger-schema"
+
+
+def _older_ledger(folder: Path, *more: str) -> None:
+    """A ledger as version 1 left it, with a run in it."""
+    open_ledger(folder).close()
+    with sqlite3.connect(folder / "ledger.sqlite") as raw:
+        raw.execute("DROP TABLE acquisition")
+        raw.execute("UPDATE schema_version SET version = 1")
+        raw.execute("INSERT INTO run VALUES ('r', 'b', 'd', 't', '{}', 'finished', 1.0, 2.0, 'boot', 'ns', 1, 1)")
+        for each in more:
+            raw.execute(each)
+    raw.close()
+
+
+def _shape(folder: Path) -> tuple[list[tuple[int]], set[str], list[tuple[str]]]:
+    with sqlite3.connect(folder / "ledger.sqlite") as raw:
+        version = raw.execute("SELECT version FROM schema_version").fetchall()
+        objects = raw.execute("SELECT name FROM sqlite_master WHERE sql LIKE '%acquisition%'").fetchall()
+        runs = raw.execute("SELECT id FROM run").fetchall()
+    raw.close()
+    return version, {name for (name,) in objects}, runs
+
+
+def test_an_older_ledger_gets_what_it_lacks(tmp_path: Path) -> None:
+    """Version 1 becomes version 2 with the table of acquisitions and its indexes, and keeps what it held."""
+    _older_ledger(tmp_path)
+    open_ledger(tmp_path).close()
+    assert _shape(tmp_path) == (
+        [(2,)],
+        {"acquisition", "acquisition_again", "ix_acquisition_run_id"},
+        [("r",)],
+    )
+    open_ledger(tmp_path / "new").close()
+    new = _shape(tmp_path / "new")
+    assert new[:2] == _shape(tmp_path)[:2]
+
+
+def test_an_older_ledger_is_changed_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Where the last step fails, the table that was made before it is gone, and the version is still the old one."""
+    _older_ledger(tmp_path, "CREATE TABLE acquisition_again (x)")
+    with pytest.raises(StorageError):
+        open_ledger(tmp_path)
+    assert _shape(tmp_path) == ([(1,)], {"acquisition_again"}, [("r",)])
 
 
 def test_errors_of_the_database_are_ours(tmp_path: Path) -> None:
