@@ -25,7 +25,7 @@ from contracts.limits import Limits
 from contracts.locator import S3Source
 from contracts.printable import printable
 from contracts.records import AcquisitionRecord, Failure
-from storage.disk_errors import disk_errors
+from storage.into_descriptor import write_at
 from storage.s3_client import CONNECTIONS, S3Access, S3Client
 from storage.s3_refusals import refusal
 
@@ -179,17 +179,9 @@ def _copy(source: S3Source, body: Any, max_bytes: int, into: int, stop: threadin
             raise FetchUnavailable("s3-abandoned", f"{source.url}: nobody waits for it any more")
         if hasher.size_bytes + len(data) > max_bytes:
             raise FetchError("s3-over-limit", f"{source.url}: expected at most {max_bytes} bytes, got more")
-        with disk_errors("write to quarantine"):
-            _write(into, data, hasher.size_bytes)
+        write_at(into, data, hasher.size_bytes)
         hasher.update(data)
     return hasher
-
-
-def _write(into: int, data: bytes, offset: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(into, view, offset)
-        view, offset = view[written:], offset + written
 
 
 def _check_end(source: S3Source, answer: dict[str, Any], hasher: Hasher) -> None:
