@@ -1,7 +1,8 @@
 """One HTTP/1.1 connection: a request out, a head and a body in, judged by h11, counted here byte by byte.
 
 Step 8 of docs/threat-model.md. h11 keeps the state of the protocol and refuses what is malformed; what it tolerates
-or hides (interim answers, bare line feeds, folded headers, the cost of framing, trailers) is refused or bounded here.
+or hides of heads (interim answers, bare line feeds, folded headers) is refused or bounded here, of bodies in
+intake/children/fetch_body.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import h11
 
 from contracts.errors import FetchError, FetchUnavailable
 from contracts.limits import Limits
+from intake.children.fetch_body import Body, FramedBody, SizedBody, Take
 from intake.children.fetch_hops import HopLog
 from intake.children.fetch_wire import Wire
 
 _ODD_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
 _START = b"HTTP/1."
 _FOLDED = re.compile(rb"\n[ \t]")
+_STEP_BYTES = 1 << 12  # a head is rarely longer
 _TOO_LARGE = 431  # h11's hint for an element that is larger than it may buffer
 
 
@@ -46,11 +49,10 @@ class Connection:
         self.exchanges = 0
         self._wire = wire
         self._limits = limits
-        self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=limits.fetch_header_bytes)
+        self._h11 = h11.Connection(h11.CLIENT)  # of the present exchange
         self._received = bytearray()  # of the present heads
-        self._body_bytes = 0
-        self._framing_bytes = 0  # what came with the present body and is none of it, once h11 has taken all it can
-        self._is_ended = False
+        self._unread = memoryview(b"")  # what came behind them
+        self._body: Body | None = None
 
     @property
     def has_answered(self) -> bool:
@@ -64,7 +66,8 @@ class Connection:
         """
         self.exchanges += 1
         self._received.clear()
-        self._body_bytes = self._framing_bytes = 0
+        self._unread, self._body = memoryview(b""), None
+        self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=self._limits.fetch_header_bytes)
         request = self._h11.send(h11.Request(method="GET", target=target, headers=list(headers))) or b""
         self._wire.write(request + (self._h11.send(h11.EndOfMessage()) or b""))
         try:
@@ -74,44 +77,29 @@ class Connection:
             reason = f"no whole head within {self._limits.fetch_head_s:g} s"
             raise FetchUnavailable("head-deadline", reason) from error
 
-    async def receive(self) -> bytes | None:
-        """The body's next bytes, b"" where what came held none, None when the body is whole.
+    async def pour(self, head: Head, take: Take) -> None:
+        """Hand the body that follows `head` to `take`, piece by piece, until it is whole.
 
-        Raises FetchError or FetchUnavailable by the rule that was broken.
+        Raises what `take` raises, and FetchError or FetchUnavailable by the rule that was broken.
         """
-        event = self._next_event("body")
-        if isinstance(event, h11.Data):
-            self._body_bytes += len(event.data)
-            self._framing_bytes -= len(event.data)
-            return bytes(event.data)
-        if isinstance(event, h11.EndOfMessage):
-            return None
-        if self._is_ended:
-            raise FetchUnavailable("body-truncated", "the connection ended before the body did")
-        if self._framing_bytes > self._limits.fetch_framing_bytes + self._body_bytes:
-            reason = f"{self._framing_bytes} bytes of framing came with {self._body_bytes} bytes of body"
-            raise FetchError("framing-bytes", reason)
-        data = await self._wire.read(self._limits.fetch_idle_s)
-        self._framing_bytes += len(data)
-        self._feed(data)
-        return b""
+        body = self._begin(head, take)
+        if body.feed(self._unread):
+            return
+        if not await self._wire.pour(body.feed, self._limits.fetch_idle_s):
+            body.end()
 
-    def is_reusable(self) -> bool:
-        """Whether the answer is whole, nothing follows it, and both sides keep the connection.
+    def is_reusable(self, head: Head) -> bool:
+        """Whether the answer with `head` is whole, nothing follows it, and both sides keep the connection.
 
-        An empty body that has come is read here, so that redirects keep their connections.
+        What has come of a body that nobody wanted is passed over here, so that redirects keep their connections.
         """
         try:
-            if self._h11.their_state is h11.SEND_BODY:
-                self._h11.next_event()
-        except h11.RemoteProtocolError:
+            if self._body is None:
+                self._begin(head, lambda _: None).feed(self._unread)
+        except FetchError:
             return False
-        if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
-            return False
-        if self._h11.trailing_data[0] or not self._wire.is_quiet:
-            return False
-        self._h11.start_next_cycle()
-        return True
+        keeps = self._h11.our_state is h11.DONE  # else the answer said that it is the last
+        return keeps and self._body is not None and self._body.is_clean and self._wire.is_quiet
 
     @property
     def is_quiet(self) -> bool:
@@ -122,16 +110,26 @@ class Connection:
         """Close at once."""
         self._wire.abort()
 
+    def _begin(self, head: Head, take: Take) -> Body:
+        """The body, before anything of it was fed: h11 may hold its first bytes, the rest of the head's last piece."""
+        if head.framing != "content-length":
+            self._body = FramedBody(self._h11, self._limits, take)
+            return self._body
+        self._body = body = SizedBody(int(head.values(b"content-length")[0]), take)
+        held = self._h11.trailing_data[0]
+        if held:
+            self._unread = memoryview(held + self._unread)
+        return body
+
     async def _head(self) -> Head:
         interim = 0
         while True:
-            event = self._next_event("head")
+            event = self._next_event()
             if event is h11.NEED_DATA:
                 await self._read_head_bytes()
                 continue
             self._check_head_bytes()
             if isinstance(event, h11.Response):
-                self._framing_bytes = len(self._h11.trailing_data[0])
                 return self._checked(event)
             interim += 1
             if interim > self._limits.fetch_interim:
@@ -139,13 +137,16 @@ class Connection:
                 raise FetchError("interim-count", reason)
 
     async def _read_head_bytes(self) -> None:
-        data = await self._wire.read(self._limits.fetch_idle_s)
-        if not data:
+        """Give h11 the next bytes: few, because it copies them, and most of what comes with a head is body."""
+        if not self._unread:
+            self._unread = memoryview(await self._wire.read(self._limits.fetch_idle_s))
+        if not self._unread:
             raise FetchUnavailable("connection-lost", "the connection ended before the head did")
-        self._received += data
+        piece, self._unread = self._unread[:_STEP_BYTES], self._unread[_STEP_BYTES:]
+        self._received += piece
         if not self._received.startswith(_START[: len(self._received)]):
             raise FetchError("http-protocol", "expected an HTTP/1.1 status line")  # HTTP/0.9 or another protocol
-        self._feed(data)
+        self._h11.receive_data(bytes(piece))
 
     def _check_head_bytes(self) -> None:
         """Judge the heads so far: all that was received but what h11 has not taken yet."""
@@ -172,22 +173,11 @@ class Connection:
         framing = "chunked" if coded else "content-length" if counted else "until-close"
         return Head(event.status_code, headers, framing)
 
-    def _feed(self, data: bytes) -> None:
-        self._is_ended = not data
-        self._h11.receive_data(data)
-
-    def _next_event(self, where: str) -> object:
+    def _next_event(self) -> object:
         try:
             return self._h11.next_event()
         except h11.RemoteProtocolError as error:
-            raise self._refusal(error, where) from error
-
-    def _refusal(self, error: h11.RemoteProtocolError, where: str) -> FetchError:
-        if error.error_status_hint == _TOO_LARGE and where == "head":
-            limit = self._limits.fetch_header_bytes
-            return FetchError("header-bytes", f"expected a head of at most {limit} bytes, got more")
-        if error.error_status_hint == _TOO_LARGE:
-            return FetchError("framing-bytes", "a chunk's line or the trailers have no end within bounds")
-        if self._is_ended:
-            return FetchUnavailable("body-truncated", "the connection ended before the body did")
-        return FetchError("http-protocol", f"the {where} is not HTTP/1.1")
+            if error.error_status_hint == _TOO_LARGE:
+                limit = self._limits.fetch_header_bytes
+                raise FetchError("header-bytes", f"expected a head of at most {limit} bytes, got more") from error
+            raise FetchError("http-protocol", "the head is not HTTP/1.1") from error

@@ -75,10 +75,10 @@ class Exchange:
             try:
                 if head.status not in _REDIRECTS:
                     body = await self._body(connection, head, log, max_bytes, into)
-                    self._kept.put(policy, target, connection)
+                    self._kept.put(policy, target, connection, head)
                     return body
                 there = check_redirect(policy, target, head.values(b"location"))
-                self._kept.put(policy, target, connection)
+                self._kept.put(policy, target, connection, head)
                 target = there
             except BaseException:
                 connection.abort()
@@ -116,16 +116,30 @@ class Exchange:
         if head.status in _SAY_WHEN and len(said := head.values(b"retry-after")) == 1:
             log.retry_after_s = retry_after_s(said[0], time.time())
         expected = _check_head(head, max_bytes)
-        hasher, started = Hasher(), time.monotonic()
-        while (piece := await connection.receive()) is not None:
-            if hasher.size_bytes + len(piece) > max_bytes:
-                raise FetchError("body-over-limit", f"expected at most {max_bytes} bytes, got more")
-            _write(into, piece, hasher.size_bytes)
-            hasher.update(piece)
-            self._check_rate(hasher.size_bytes, time.monotonic() - started)
-        if expected is not None and hasher.size_bytes != expected:
-            raise FetchUnavailable("body-truncated", f"expected {expected} bytes, got {hasher.size_bytes}")
-        return Body(hasher.size_bytes, hasher.digest(), _media_type(head))
+        sink = _Sink(self._limits, max_bytes, into)
+        await connection.pour(head, sink.take)
+        if expected is not None and sink.hasher.size_bytes != expected:
+            raise FetchUnavailable("body-truncated", f"expected {expected} bytes, got {sink.hasher.size_bytes}")
+        return Body(sink.hasher.size_bytes, sink.hasher.digest(), _media_type(head))
+
+
+class _Sink:
+    """Where a body goes: the descriptor, within the bounds on its size and its pace."""
+
+    def __init__(self, limits: Limits, max_bytes: int, into: int) -> None:
+        self.hasher = Hasher()
+        self._limits = limits
+        self._max_bytes = max_bytes
+        self._into = into
+        self._started = time.monotonic()
+
+    def take(self, piece: memoryview) -> None:
+        """Write and hash the next bytes. Raises FetchError or FetchUnavailable."""
+        if self.hasher.size_bytes + len(piece) > self._max_bytes:
+            raise FetchError("body-over-limit", f"expected at most {self._max_bytes} bytes, got more")
+        _write(self._into, piece, self.hasher.size_bytes)
+        self.hasher.update(piece)
+        self._check_rate(self.hasher.size_bytes, time.monotonic() - self._started)
 
     def _check_rate(self, size_bytes: int, seconds: float) -> None:
         least = self._limits.fetch_rate_min_bytes_s
@@ -157,11 +171,10 @@ def _media_type(head: Head) -> str | None:
     return essence.decode("ascii", "replace")[:100] or None
 
 
-def _write(into: int, piece: bytes, offset: int) -> None:
-    view = memoryview(piece)
+def _write(into: int, piece: memoryview, offset: int) -> None:
     try:
-        while view:
-            written = os.pwrite(into, view, offset)
-            view, offset = view[written:], offset + written
+        while piece:
+            written = os.pwrite(into, piece, offset)
+            piece, offset = piece[written:], offset + written
     except OSError as error:
         raise FetchUnavailable("quarantine-write", f"cannot write (errno {error.errno})") from error

@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 from contracts.network_policy import NetworkPolicy
 from contracts.url_grammar import Target
-from intake.children.fetch_connection import Connection
+from intake.children.fetch_connection import Connection, Head
 
 _KEPT = 64  # of all places together; the oldest is closed for a newer one
 _KEPT_S = 5.0  # shorter than servers keep theirs, so that few are lost in use
@@ -33,9 +33,9 @@ class KeptConnections:
             connection.abort()
         return None
 
-    def put(self, policy: NetworkPolicy, target: Target, connection: Connection) -> None:
-        """Keep `connection` if its exchange left it whole, else close it."""
-        if not connection.is_reusable():
+    def put(self, policy: NetworkPolicy, target: Target, connection: Connection, head: Head) -> None:
+        """Keep `connection` if its exchange, whose answer has `head`, left it whole, else close it."""
+        if not connection.is_reusable(head):
             connection.abort()
             return
         place = _place(policy, target)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
+from collections.abc import Callable
 
 from contracts.errors import FetchUnavailable
 
+_LOST = "the connection was reset or cut"
 _HELD_BYTES = 256 * 1024  # one read of asyncio's; more waits in the kernel, so a fast server fills no memory
+_BUFFER = memoryview(bytearray(_HELD_BYTES))
+"""Where every connection reads into: what a read brought is taken before the loop reads again, so that memory does not
+grow with the number of connections."""
 
 
-class Wire(asyncio.Protocol):
+class Wire(asyncio.BufferedProtocol):
     """Bytes in both directions, for one reader at a time.
 
     An end counts only where the server said so: by FIN, under TLS by close_notify (RFC 9112 §9.8). Any other end, a
@@ -25,6 +30,7 @@ class Wire(asyncio.Protocol):
         self._is_ended = False
         self._is_lost = False
         self._waiting: asyncio.Future[None] | None = None
+        self._pouring: _Pouring | None = None
 
     @property
     def is_quiet(self) -> bool:
@@ -42,18 +48,31 @@ class Wire(asyncio.Protocol):
             if self._is_ended:
                 return b""
             if self._is_lost:
-                raise FetchUnavailable("connection-lost", "the connection was reset or cut")
+                raise FetchUnavailable("connection-lost", _LOST)
             try:
                 async with asyncio.timeout(idle_s):
                     await self._wait()
             except TimeoutError as error:
                 raise FetchUnavailable("idle-timeout", f"no byte came within {idle_s:g} s") from error
-        data = self._chunks.popleft() if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
-        if self._held > _HELD_BYTES and self._transport is not None:
-            self._transport.resume_reading()
-        self._held = 0
-        return data
+        return self._taken()
+
+    async def pour(self, feed: Callable[[memoryview], bool], idle_s: float) -> bool:
+        """Give what comes to `feed`, at once and without a copy, until it says that it has all; False at the end.
+
+        Raises what `feed` raises, and FetchUnavailable as `read` does.
+        """
+        if self._chunks and feed(memoryview(self._taken())):
+            return True
+        try:
+            async with asyncio.timeout(idle_s) as bound:
+                self._pouring = pouring = _Pouring(feed, bound, idle_s)
+                if self._is_ended or self._is_lost:
+                    self._wake()
+                return await pouring.over
+        except TimeoutError as error:
+            raise FetchUnavailable("idle-timeout", f"no byte came within {idle_s:g} s") from error
+        finally:
+            self._pouring = None
 
     def abort(self) -> None:
         """Close at once, whatever is under way."""
@@ -64,9 +83,15 @@ class Wire(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  (TCP and TLS transports are)
         self._transport = transport
 
-    def data_received(self, data: bytes) -> None:
-        self._chunks.append(data)
-        self._held += len(data)
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        return _BUFFER
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._pouring is not None and not self._pouring.over.done():
+            self._pouring.feed(_BUFFER[:nbytes])
+            return
+        self._chunks.append(bytes(_BUFFER[:nbytes]))
+        self._held += nbytes
         if self._held > _HELD_BYTES and self._transport is not None:
             self._transport.pause_reading()
         self._wake()
@@ -83,6 +108,14 @@ class Wire(asyncio.Protocol):
         self._is_lost = True
         self._wake()
 
+    def _taken(self) -> bytes:
+        data = self._chunks.popleft() if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        if self._held > _HELD_BYTES and self._transport is not None:
+            self._transport.resume_reading()
+        self._held = 0
+        return data
+
     async def _wait(self) -> None:
         self._waiting = asyncio.get_running_loop().create_future()
         try:
@@ -91,6 +124,8 @@ class Wire(asyncio.Protocol):
             self._waiting = None
 
     def _wake(self) -> None:
+        if self._pouring is not None:
+            self._pouring.end(is_lost=not self._is_ended)
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
@@ -103,3 +138,33 @@ def _said_goodbye(tls: ssl.SSLObject) -> bool:
         return True
     except ssl.SSLError:  # more would have to come
         return False
+
+
+class _Pouring:
+    """A body on its way to who takes it: no task is woken for a read. `over` tells whether the taker has all."""
+
+    def __init__(self, feed: Callable[[memoryview], bool], bound: asyncio.Timeout, idle_s: float) -> None:
+        self._feed = feed
+        self._bound = bound
+        self._idle_s = idle_s
+        self._loop = asyncio.get_running_loop()
+        self.over: asyncio.Future[bool] = self._loop.create_future()
+
+    def feed(self, data: memoryview) -> None:
+        """Bytes came. Nothing in it raises."""
+        try:
+            if self._feed(data):
+                self.over.set_result(True)
+            else:
+                self._bound.reschedule(self._loop.time() + self._idle_s)
+        except Exception as error:  # who waits has to see it, also a defect of ours
+            self.over.set_exception(error)
+
+    def end(self, *, is_lost: bool) -> None:
+        """No bytes come any more."""
+        if self.over.done():
+            return
+        if is_lost:
+            self.over.set_exception(FetchUnavailable("connection-lost", _LOST))
+        else:
+            self.over.set_result(False)
