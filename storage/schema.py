@@ -197,5 +197,14 @@ Index(
     acquisition.c.requested_digest,
 )
 
+_had = text("rule IS NULL")
+Index(
+    "acquisition_had",  # storage.blob_sources asks whether a tenant ever had some bytes
+    acquisition.c.tenant,
+    acquisition.c.digest,
+    sqlite_where=_had,
+    postgresql_where=_had,
+)
+
 LEDGER_ADDED: dict[int, tuple[Table, ...]] = {2: (acquisition,)}
 """By version of the ledger, the tables that came with it: what an older one lacks."""

@@ -152,7 +152,7 @@ def test_an_older_ledger_gets_what_it_lacks(tmp_path: Path) -> None:
     open_ledger(tmp_path).close()
     assert _shape(tmp_path) == (
         [(2,)],
-        {"acquisition", "acquisition_again", "ix_acquisition_run_id"},
+        {"acquisition", "acquisition_again", "acquisition_had", "ix_acquisition_run_id"},
         [("r",)],
     )
     open_ledger(tmp_path / "new").close()
