@@ -35,12 +35,19 @@ MEDIA_TYPES = {
         MediaType("image/jpeg", "jpg", frozenset({_I})),
         MediaType("image/webp", "webp", frozenset({_I})),
         MediaType("image/gif", "gif", frozenset({_I, _V})),
+        MediaType("image/avif", "avif", frozenset({_I})),
+        MediaType("image/heic", "heic", frozenset({_I})),
         MediaType("audio/wav", "wav", frozenset({_A})),
         MediaType("audio/flac", "flac", frozenset({_A})),
         MediaType("audio/ogg", "ogg", frozenset({_A})),
         MediaType("audio/mpeg", "mp3", frozenset({_A})),
+        MediaType("audio/mp4", "m4a", frozenset({_A})),
+        MediaType("audio/aac", "aac", frozenset({_A})),
         MediaType("video/mp4", "mp4", frozenset({_V})),
         MediaType("video/webm", "webm", frozenset({_V})),
+        MediaType("video/quicktime", "mov", frozenset({_V})),
+        MediaType("video/x-matroska", "mkv", frozenset({_V})),
+        MediaType("video/x-msvideo", "avi", frozenset({_V})),
     )
 }
 """Closed: what is not here is refused by name. RIFF/WAVE is `audio/wav`, whatever alias a sniffer gives it."""

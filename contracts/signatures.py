@@ -4,7 +4,8 @@ Three opinions decide on a type: libmagic's, this table's and the decoder's. The
 the one that hostile bytes are after. A name or a declared type is no opinion.
 
 Sources: PNG 3rd ed. §5.2, ISO/IEC 10918-1 §B.1.1.3, RFC 9649 (WebP), GIF89a §17, RFC 9639 (FLAC), RFC 3533 and 7845
-(Ogg, Opus), ISO/IEC 14496-12 §4.3 (ftyp), RFC 9559 (Matroska), ISO/IEC 11172-3 §2.4.2.3 (MPEG audio header).
+(Ogg, Opus), ISO/IEC 14496-12 §4.3 (ftyp), ISO/IEC 23008-12 §10 (HEIF brands), AV1 Image File Format §8, RFC 9559
+(Matroska), ISO/IEC 11172-3 §2.4.2.3 (MPEG audio header), ISO/IEC 13818-7 §6.2 (ADTS).
 """
 
 from __future__ import annotations
@@ -15,36 +16,19 @@ from contracts.errors import MediaRejected
 HEAD_BYTES = 4_096
 """How much of a file both sniffers see. libmagic gave the same answer on 2 KiB as on the whole."""
 
-_MP4_BRANDS = frozenset(
-    {
-        b"isom",
-        b"iso2",
-        b"iso3",
-        b"iso4",
-        b"iso5",
-        b"iso6",
-        b"mp41",
-        b"mp42",
-        b"avc1",
-        b"M4V ",
-        b"MSNV",
-        b"dash",
-        b"hvc1",
-    }
-)
-_OTHER_BRANDS = {
-    b"avif": "image/avif",
-    b"avis": "image/avif",
-    b"heic": "image/heic",
-    b"heix": "image/heic",
-    b"mif1": "image/heif",
-    b"msf1": "image/heif",
+_BRANDS = {
+    **dict.fromkeys((b"isom", b"iso2", b"iso3", b"iso4", b"iso5", b"iso6", b"mp41", b"mp42"), "video/mp4"),
+    **dict.fromkeys((b"avc1", b"M4V ", b"MSNV", b"dash", b"hvc1"), "video/mp4"),
+    **dict.fromkeys((b"avif", b"avis"), "image/avif"),
+    **dict.fromkeys((b"heic", b"heix"), "image/heic"),
+    **dict.fromkeys((b"hevc", b"hevx"), "image/heic-sequence"),
+    **dict.fromkeys((b"M4A ", b"M4B "), "audio/mp4"),
+    **dict.fromkeys((b"3gp4", b"3gp5", b"3gp6"), "video/3gpp"),
     b"qt  ": "video/quicktime",
-    b"M4A ": "audio/mp4",
-    b"M4B ": "audio/mp4",
-    b"3gp4": "video/3gpp",
-    b"3gp5": "video/3gpp",
 }
+_HEIF_BRANDS = frozenset({b"mif1", b"msf1"})
+"""They say that there are pictures, not how these are coded: that is for the compatible brands to say."""
+_QUICKTIME_ATOMS = frozenset({b"moov", b"mdat", b"wide"})
 _OGG_CODECS = {b"\x01vorbis": "audio/ogg", b"OpusHead": "audio/ogg", b"\x7fFLAC": "audio/x-ogg-flac"}
 _RIFF_FORMS = {b"WAVE": "audio/wav", b"WEBP": "image/webp", b"AVI ": "video/x-msvideo"}
 _PREFIXES = (
@@ -54,19 +38,31 @@ _PREFIXES = (
     (b"GIF89a", "image/gif"),
     (b"fLaC", "audio/flac"),
     (b"ID3", "audio/mpeg"),
+    (b"#!AMR", "audio/amr"),
     (b"BM", "image/bmp"),
     (b"II*\0", "image/tiff"),
     (b"MM\0*", "image/tiff"),
     (b"8BPS", "image/vnd.adobe.photoshop"),
     (b"\0\0\1\0", "image/vnd.microsoft.icon"),
     (b"\0\0\0\x0cjP  ", "image/jp2"),
+    (b"\0\0\0\x0cJXL \r\n\x87\n", "image/jxl"),
+    (b"\xff\x0a", "image/jxl"),
+    (b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", "video/x-ms-asf"),
+    (b"\0\0\1\xba", "video/mpeg"),
+    (b"\0\0\1\xb3", "video/mpeg"),
     (b"RF64", "audio/x-rf64"),
     (b"FORM", "audio/aiff"),
     (b"FLV\1", "video/x-flv"),
     (b"%PDF", "application/pdf"),
     (b"%!PS", "application/postscript"),
     (b"PK\3\4", "application/zip"),
+    (b"PK\5\6", "application/zip"),
     (b"\x1f\x8b", "application/gzip"),
+    (b"BZh", "application/x-bzip2"),
+    (b"\xfd7zXZ\0", "application/x-xz"),
+    (b"\x28\xb5\x2f\xfd", "application/zstd"),
+    (b"Rar!\x1a\x07", "application/vnd.rar"),
+    (b"MSCF\0\0\0\0", "application/vnd.ms-cab-compressed"),
     (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
     (b"\x7fELF", "application/x-elf"),
 )
@@ -79,6 +75,11 @@ _TEXTS = (
     (b"<html", "text/html"),
     (b"<script", "text/html"),
     (b"<mpd", "application/dash+xml"),
+    (b"<smil", "application/smil+xml"),
+    (b"<asx", "video/x-ms-asf"),
+    (b"[playlist]", "audio/x-scpls"),
+    (b"[reference]", "video/x-ms-asf"),
+    (b"#!", "text/x-script"),
 )
 _MAGIC_NAMES = {
     "audio/x-wav": "audio/wav",
@@ -90,8 +91,14 @@ _MAGIC_NAMES = {
     "video/ogg": "audio/ogg",
     "audio/opus": "audio/ogg",
     "video/x-m4v": "video/mp4",
+    "audio/x-m4a": "audio/mp4",
+    "audio/x-hx-aac-adts": "audio/aac",
+    "video/avi": "video/x-msvideo",
+    "video/vnd.avi": "video/x-msvideo",
 }
 """libmagic's other names for types we accept."""
+_FAMILIES = {"image/heif": frozenset({"image/heic", "image/avif"})}
+"""What libmagic says of a file whose coding it does not look for, and what that may turn out to be."""
 _NO_OPINION = frozenset({"application/octet-stream", "application/x-empty"})
 
 
@@ -106,10 +113,14 @@ def signature_of(head: bytes) -> str | None:
         return _ogg(head)
     if head[4:8] == b"ftyp":
         return _iso_media(head)
+    if head[4:8] in _QUICKTIME_ATOMS:  # before 2001 QuickTime wrote no ftyp
+        return "video/quicktime"
     if head[:4] == b"\x1aE\xdf\xa3":
         return _ebml(head)
     if _is_mpeg_audio(head):
         return "audio/mpeg"
+    if _is_adts(head):
+        return "audio/aac"
     return _text(head)
 
 
@@ -126,7 +137,7 @@ def agreed_type(head: bytes, magic_name: str, modality: Modality) -> MediaType:
         raise MediaRejected("type-unknown", f"the first {len(head)} bytes are no format we know ({theirs})")
     if ours is None or ours not in MEDIA_TYPES:
         raise MediaRejected("type-not-accepted", f"{ours or theirs} is not an accepted media type")
-    if ours != theirs:
+    if ours != theirs and ours not in _FAMILIES.get(theirs, ()):
         raise MediaRejected("type-disagreement", f"our table says {ours}, libmagic says {theirs}")
     media_type = MEDIA_TYPES[ours]
     if modality not in media_type.modalities:
@@ -142,11 +153,14 @@ def _ogg(head: bytes) -> str:
 
 
 def _iso_media(head: bytes) -> str:
-    """ISO/IEC 14496-12 §4.3: the major brand decides; compatible brands are claims about other readers."""
+    """ISO/IEC 14496-12 §4.3: the major brand decides; compatible brands are claims about other readers, save where
+    the major one leaves the coding open."""
     brand = head[8:12]
-    if brand in _MP4_BRANDS:
-        return "video/mp4"
-    return _OTHER_BRANDS.get(brand, "application/x-iso-media")
+    if brand in _HEIF_BRANDS:
+        others = head[16 : min(int.from_bytes(head[:4], "big"), len(head))]
+        brands = {others[place : place + 4] for place in range(0, len(others), 4)}
+        return next((_BRANDS[each] for each in (b"avif", b"heic", b"heix") if each in brands), "image/heif")
+    return _BRANDS.get(brand, "application/x-iso-media")
 
 
 def _ebml(head: bytes) -> str:
@@ -166,6 +180,14 @@ def _is_mpeg_audio(head: bytes) -> bool:
     version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3
     bitrate, rate = head[2] >> 4, head[2] >> 2 & 3
     return version != 1 and layer == 1 and bitrate not in (0, 15) and rate != 3
+
+
+def _is_adts(head: bytes) -> bool:
+    """Sync word, layer 0, a sampling rate that exists, a frame longer than its header."""
+    if len(head) < 7 or head[0] != 0xFF or head[1] & 0xF6 != 0xF0:
+        return False
+    length = (head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5
+    return head[2] >> 2 & 15 < 13 and length > 7
 
 
 def _text(head: bytes) -> str | None:

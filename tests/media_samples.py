@@ -18,8 +18,11 @@ import numpy as np
 import soundfile
 from PIL import Image, ImageDraw
 
+from tests.coded_samples import heic, sound_by_ffmpeg
+
 RED, BLUE, GREY = (215, 30, 30), (30, 60, 215), (40, 40, 44)
 _SOUND = {"wav": ("WAV", "PCM_16"), "flac": ("FLAC", "PCM_16"), "mp3": ("MP3", None)}
+_PIXELS = {"mjpeg": "yuvj420p", "prores_ks": "yuv422p10le"}
 _OGG = {"vorbis": "VORBIS", "opus": "OPUS"}
 
 
@@ -80,16 +83,21 @@ def sound(form: str = "wav", seconds: float = 0.5, rate: int = 16_000, channels:
 
 
 def clip(
-    images: list[Image.Image], codec: str = "libx264", rate: int = 8, options: dict[str, str] | None = None
+    images: list[Image.Image],
+    codec: str = "libx264",
+    rate: int = 8,
+    options: dict[str, str] | None = None,
+    form: str = "",
 ) -> bytes:
-    """A video file of `images`: libx264 in MP4, libvpx or libvpx-vp9 in WebM. `options` are the muxer's."""
-    form = "mp4" if codec in ("libx264", "mpeg4") else "webm"
+    """A video file of `images` in `form`, FFmpeg's name of a muxer: where none is named, WebM for libvpx, else MP4.
+    `options` are the muxer's."""
+    form = form or ("webm" if codec.startswith("libvpx") else "mp4")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "clip"  # a real file: faststart reads back what it wrote
         with av.open(str(path), "w", format=form, options=options or {}) as container:
             stream: Any = container.add_stream(codec, rate=Fraction(rate))
             stream.width, stream.height = images[0].width, images[0].height
-            stream.pix_fmt = "yuv420p"
+            stream.pix_fmt = _PIXELS.get(codec, "yuv420p")
             stream.thread_count = 1
             for image in images:
                 container.mux(stream.encode(av.VideoFrame.from_ndarray(np.asarray(image), format="rgb24")))
@@ -116,6 +124,11 @@ def webm(frames: int = 12, size: tuple[int, int] = (96, 64), codec: str = "libvp
     return clip(moving_square(size, 0.25, 0.75, frames), codec)
 
 
+def moving(codec: str, form: str) -> bytes:
+    """The same square, coded by `codec` in `form`."""
+    return clip(moving_square((96, 64), 0.25, 0.75, 12), codec, form=form)
+
+
 def accepted() -> dict[str, tuple[str, bytes]]:
     """One small file of every accepted form: name -> (media type, bytes)."""
     return {
@@ -123,14 +136,22 @@ def accepted() -> dict[str, tuple[str, bytes]]:
         "jpeg": ("image/jpeg", encode(picture(), "JPEG")),
         "webp": ("image/webp", encode(picture(), "WEBP")),
         "gif": ("image/gif", encode(picture(), "GIF")),
+        "avif": ("image/avif", encode(picture(), "AVIF")),
+        "heic": ("image/heic", heic(picture())),
         "wav": ("audio/wav", sound("wav")),
         "flac": ("audio/flac", sound("flac")),
         "vorbis": ("audio/ogg", sound("vorbis")),
         "opus": ("audio/ogg", sound("opus")),
         "mp3": ("audio/mpeg", sound("mp3")),
+        "m4a": ("audio/mp4", sound_by_ffmpeg(tone(), 16_000)),
+        "alac": ("audio/mp4", sound_by_ffmpeg(tone(), 16_000, codec="alac")),
+        "adts": ("audio/aac", sound_by_ffmpeg(tone(), 16_000, "adts")),
         "mp4": ("video/mp4", mp4()),
         "webm-vp8": ("video/webm", webm()),
         "webm-vp9": ("video/webm", webm(codec="libvpx-vp9")),
+        "mov": ("video/quicktime", moving("libx264", "mov")),
+        "mkv": ("video/x-matroska", moving("libx264", "matroska")),
+        "avi": ("video/x-msvideo", moving("mpeg4", "avi")),
     }
 
 
@@ -146,11 +167,19 @@ def png_claiming(width: int, height: int, pixels: bytes = b"", extra: bytes = b"
     return b"\x89PNG\r\n\x1a\n" + header + body
 
 
-def png_text_bomb(mebibytes: int = 200) -> bytes:
-    """A 1x1 PNG whose compressed text chunk expands to `mebibytes`."""
+_TEXT_HEADS = {b"zTXt": b"k\0\0", b"iTXt": b"k\0\1\0\0\0", b"iCCP": b"k\0\0"}
+
+
+def png_text_bomb(kind: bytes = b"zTXt", mebibytes: int = 200) -> bytes:
+    """A 1x1 PNG whose compressed chunk of `kind` expands to `mebibytes`."""
     packer = zlib.compressobj(9)
     packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(mebibytes)) + packer.flush()
-    return png_claiming(1, 1, b"\0\0", png_chunk(b"zTXt", b"k\0\0" + packed))
+    return png_claiming(1, 1, b"\0\0", png_chunk(kind, _TEXT_HEADS[kind] + packed))
+
+
+def png_of_many_texts(chunks: int = 80, size: int = 900_000) -> bytes:
+    """A 1x1 PNG of compressed text chunks each of which is within Pillow's bound of 1 MiB."""
+    return png_claiming(1, 1, b"\0\0", png_chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(size))) * chunks)
 
 
 def gif_bomb(frames: int = 300, side: int = 2_000) -> bytes:
@@ -181,6 +210,37 @@ def flac_claiming_endless(seconds: float = 0.5) -> bytes:
     data[21] |= 0x0F
     data[22:26] = b"\xff\xff\xff\xff"
     return bytes(data)
+
+
+def mp3_claiming(*, frames_claimed: int | None = None, bytes_claimed: int | None = None) -> bytes:
+    """An MP3 whose Xing or Info header claims so many frames and bytes."""
+    data = bytearray(sound("mp3"))
+    place = max(data.find(b"Xing", 0, 200), data.find(b"Info", 0, 200)) + 8
+    for offset, value in ((place, frames_claimed), (place + 4, bytes_claimed)):
+        if value is not None:
+            data[offset : offset + 4] = struct.pack(">I", value)
+    return bytes(data)
+
+
+def still_video(frames: int, size: tuple[int, int] = (64, 64)) -> bytes:
+    """An MP4 of one grey frame again and again: kilobytes that decode to megapixels."""
+    out = io.BytesIO()
+    with av.open(out, "w", format="mp4") as container:
+        stream: Any = container.add_stream("libx264", rate=Fraction(30), options={"preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt, stream.thread_count = *size, "yuv420p", 1
+        frame = av.VideoFrame(*size, "yuv420p")
+        for plane in frame.planes:
+            plane.update(bytes([128]) * plane.buffer_size)
+        for index in range(frames):
+            frame.pts = index
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return out.getvalue()
+
+
+def without_index(data: bytes) -> bytes:
+    """An MP4 of ours, whose index stands last, without it."""
+    return data[: data.rindex(b"moov") - 4]
 
 
 def texts_that_make_requests(url: str) -> dict[str, bytes]:

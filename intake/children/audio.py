@@ -1,4 +1,4 @@
-"""Audio, decoded to the last sample by libsndfile, within bounds that are checked block by block."""
+"""Audio, decoded to the last sample by libsndfile (or FFmpeg), within bounds that are checked block by block."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import soundfile
 from contracts.artifact import MediaType
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
+from intake.children import audio_ffmpeg
 from intake.children.source import Source
 
 _FORMATS = {"WAV": "audio/wav", "WAVEX": "audio/wav", "FLAC": "audio/flac", "OGG": "audio/ogg", "MP3": "audio/mpeg"}
@@ -39,6 +40,8 @@ def decode_audio(source: Source, media_type: MediaType, limits: Limits) -> dict[
     Raises MediaRejected: `audio-codec`, `audio-rate`, `audio-channels`, `audio-duration`, `audio-truncated`,
     `audio-undecodable`, `type-disagreement`.
     """
+    if media_type.name in audio_ffmpeg.MEDIA_TYPES:
+        return audio_ffmpeg.decode_audio(source, media_type, limits)
     samples = 0
     try:
         source.seek(0)
@@ -63,11 +66,7 @@ def _check_header(sound: Any, media_type: MediaType, limits: Limits) -> None:
         raise MediaRejected("type-disagreement", f"sniffed {media_type.name}, the decoder says {sound.format}")
     if sound.subtype not in _CODECS:
         raise MediaRejected("audio-codec", f"{sound.subtype} is not an accepted codec")
-    if not limits.audio_rate_min_hz <= sound.samplerate <= limits.audio_rate_max_hz:
-        bounds = f"{limits.audio_rate_min_hz} to {limits.audio_rate_max_hz}"
-        raise MediaRejected("audio-rate", f"{sound.samplerate} Hz, expected {bounds}")
-    if sound.channels > limits.audio_channels:
-        raise MediaRejected("audio-channels", f"{sound.channels} channels, the bound is {limits.audio_channels}")
+    audio_ffmpeg.check_form(sound.samplerate, sound.channels, limits)
 
 
 def _describe(sound: Any, samples: int) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def _decode(
 ) -> dict[str, Any]:
     modality = Modality(request["modality"])
     media_type = sniff.sniff(source, magic, modality)
-    end = lengths.end_of(media_type.name, source)
+    structure = lengths.walk(media_type.name, source, limits)
     reply: dict[str, Any] = {"media_type": media_type.name}
     if modality is Modality.IMAGE:
         reply["findings"] = image.decode_image(source, media_type, limits)
@@ -85,8 +85,7 @@ def _decode(
         reply["findings"] = audio.decode_audio(source, media_type, limits)
     else:
         reply |= _decode_video(request.get("derive"), source, media_type, output, limits)
-    if end is not None and end < source.size_bytes:
-        reply["findings"]["trailing_bytes"] = source.size_bytes - end
+    reply["findings"] |= structure
     return reply
 
 

@@ -1,4 +1,4 @@
-"""Images, decoded to the last pixel of the last frame by Pillow, within bounds that are checked frame by frame."""
+"""Images, decoded to the last pixel of the last frame, within bounds that are checked frame by frame."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from PIL import (
+    AvifImagePlugin,
     GifImagePlugin,
     Image,
     ImageFile,
@@ -21,6 +22,8 @@ from PIL import (
 from contracts.artifact import MediaType
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
+from intake.children import heif
+from intake.children.claims import exif_claims, profile_claims
 from intake.children.source import Source
 
 _FORMATS = {
@@ -29,12 +32,23 @@ _FORMATS = {
     "MPO": "image/jpeg",  # a JPEG with more pictures behind the first, as phones write
     "WEBP": "image/webp",
     "GIF": "image/gif",
+    "AVIF": "image/avif",
 }
-_OPENED = ("PNG", "JPEG", "WEBP", "GIF")
-_PLUGINS = (GifImagePlugin, JpegImagePlugin, MpoImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin)
+_OPENED = ("PNG", "JPEG", "WEBP", "GIF", "AVIF")
+_PLUGINS = (
+    AvifImagePlugin,
+    GifImagePlugin,
+    JpegImagePlugin,
+    MpoImagePlugin,
+    PngImagePlugin,
+    TiffImagePlugin,
+    WebPImagePlugin,
+)
 """Imported before the confinement, as a confined Pillow can import nothing (TIFF is the form of EXIF data)."""
 
 _EXIF_ORIENTATION = 0x0112
+_FIRST_SIDEWAYS = 5  # EXIF orientations 5 to 8 exchange width and height
+_NAMES = {"image/heic": "heic"}
 
 
 def prepare(limits: Limits) -> None:
@@ -45,13 +59,15 @@ def prepare(limits: Limits) -> None:
     ImageFile.LOAD_TRUNCATED_IMAGES = False
     warnings.simplefilter("ignore")  # printing one opens source files
     warnings.simplefilter("error", Image.DecompressionBombWarning)
-    for form in ("PNG", "JPEG", "WEBP", "GIF"):
+    AvifImagePlugin.DEFAULT_MAX_THREADS = 1
+    heif.prepare()
+    for form in _OPENED:
         out, exif = io.BytesIO(), Image.Exif()
         exif[_EXIF_ORIENTATION] = 1
         Image.new("RGB", (8, 8)).save(out, form, **({} if form == "GIF" else {"exif": exif}))
         with Image.open(io.BytesIO(out.getvalue()), formats=[form]) as image:
             image.load()
-            image.getexif()
+            exif_claims(image)
 
 
 def decode_image(source: Source, media_type: MediaType, limits: Limits) -> dict[str, Any]:
@@ -65,7 +81,7 @@ def decode_image(source: Source, media_type: MediaType, limits: Limits) -> dict[
     for count, frame in enumerate(frames(source, media_type, limits), 1):
         duration += delay_ms(frame)
         if count == 1:
-            findings = _describe(frame)
+            findings = _describe(frame, media_type)
     findings["frames"] = count
     if count > 1:
         findings["duration_ms"] = duration
@@ -76,32 +92,61 @@ def frames(
     source: Source, media_type: MediaType, limits: Limits, max_frames: int | None = None
 ) -> Iterator[Image.Image]:
     """Every frame, loaded, each valid until the next is asked for. Raises as `decode_image`, and `video-frames`."""
-    count = pixels = 0
+    budget = _Budget(limits, max_frames)
     try:
         source.seek(0)
-        with Image.open(source, formats=_OPENED) as image:
-            _check_format(image, media_type)
-            while True:
-                _check_size(image, limits)
-                pixels += image.width * image.height
-                if count and pixels > limits.animation_pixels:
-                    raise MediaRejected(
-                        "animation-pixels",
-                        f"frame {count + 1}: {pixels} pixels, the bound is {limits.animation_pixels}",
-                    )
-                if max_frames is not None and count >= max_frames:
-                    raise MediaRejected("video-frames", f"more than {max_frames} frames")
-                image.load()
-                yield image
-                count += 1
-                if not _next(image, count):
-                    return
+        heic = media_type.name == "image/heic"
+        yield from _heif_frames(source, budget) if heic else _pillow_frames(source, media_type, budget)
     except (MediaRejected, MemoryError, ImportError):
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise MediaRejected("frame-pixels", f"the header claims more than {limits.frame_pixels} pixels") from error
     except Exception as error:
-        raise _broken(error, source, count) from error
+        raise _broken(error, source, budget.frames) from error
+
+
+class _Budget:
+    """What has been decoded so far, against the bounds. A single frame has the bound of a frame only."""
+
+    def __init__(self, limits: Limits, max_frames: int | None) -> None:
+        self._limits = limits
+        self._max_frames = max_frames
+        self._pixels = 0
+        self.frames = 0
+
+    def admit(self, size: tuple[int, int]) -> None:
+        """Raises MediaRejected when a frame of `size` (width, height), which is decoded next, is beyond a bound."""
+        _check_size(size, self._limits)
+        self._pixels += size[0] * size[1]
+        if self.frames and self._pixels > self._limits.animation_pixels:
+            raise MediaRejected(
+                "animation-pixels",
+                f"frame {self.frames + 1}: {self._pixels} pixels, the bound is {self._limits.animation_pixels}",
+            )
+        if self._max_frames is not None and self.frames >= self._max_frames:
+            raise MediaRejected("video-frames", f"more than {self._max_frames} frames")
+
+
+def _pillow_frames(source: Source, media_type: MediaType, budget: _Budget) -> Iterator[Image.Image]:
+    with Image.open(source, formats=_OPENED) as image:
+        _check_format(image, media_type)
+        while True:
+            budget.admit(image.size)
+            image.load()
+            yield image
+            budget.frames += 1
+            if not _next(image, budget.frames):
+                return
+
+
+def _heif_frames(source: Source, budget: _Budget) -> Iterator[Image.Image]:
+    """Every picture of the file, the primary one first."""
+    pictures = heif.Pictures(source)
+    decoded = iter(pictures)
+    for size in pictures.sizes:
+        budget.admit(size)
+        yield next(decoded)
+        budget.frames += 1
 
 
 def delay_ms(frame: Image.Image) -> int:
@@ -126,26 +171,27 @@ def _check_format(image: Image.Image, media_type: MediaType) -> None:
         raise MediaRejected("type-disagreement", f"sniffed {media_type.name}, the decoder says {said}")
 
 
-def _check_size(image: Image.Image, limits: Limits) -> None:
-    width, height = image.size
+def _check_size(size: tuple[int, int], limits: Limits) -> None:
+    width, height = size
     if max(width, height) > limits.frame_side_px:
         raise MediaRejected("frame-side", f"{width} x {height}, the longest side allowed is {limits.frame_side_px}")
     if width * height > limits.frame_pixels:
         raise MediaRejected("frame-pixels", f"{width} x {height}, the bound is {limits.frame_pixels} pixels")
 
 
-def _describe(image: Image.Image) -> dict[str, Any]:
+def _describe(image: Image.Image, media_type: MediaType) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "format": (image.format or "").lower(),
+        "format": _NAMES.get(media_type.name, (image.format or "").lower()),
         "width": image.width,
         "height": image.height,
         "mode": image.mode,
+        **exif_claims(image),
+        **profile_claims(image.info.get("icc_profile")),
     }
-    orientation = image.getexif().get(_EXIF_ORIENTATION)
-    if isinstance(orientation, int) and orientation != 1:
-        found["orientation"] = orientation
-    if "icc_profile" in image.info:
-        found["colour_profile_bytes"] = len(image.info["icc_profile"] or b"")
+    if media_type.name == "image/heic":
+        found.pop("orientation", None)  # ISO/IEC 23008-12 §A.2.1: the file's own rotation holds, and it is applied
+    if (turned := found.get("orientation", 1)) != 1:
+        found["shown_width"], found["shown_height"] = image.size if turned < _FIRST_SIDEWAYS else image.size[::-1]
     return found
 
 

@@ -1,17 +1,13 @@
-"""Video, decoded to the last frame by FFmpeg (PyAV), within bounds that are checked frame by frame.
-
-FFmpeg opens other resources when a file asks for it, also from a file-like object (a playlist hidden under another
-name made an HTTP request), so it is told the format, allowed no other, no protocol, and no way to open anything.
-"""
+"""Video, decoded to the last frame by FFmpeg, within bounds that are checked frame by frame."""
 
 from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 import av
 from av.sidedata.sidedata import Type
@@ -20,17 +16,22 @@ from PIL import Image
 from contracts.artifact import MediaType
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
+from intake.children import ffmpeg
 from intake.children import image as images
-from intake.children.source import Source, refuse_to_open
+from intake.children.claims import container_claims
+from intake.children.source import Source
 
 FrameSeen = Callable[[int, Callable[[], Image.Image]], None]
 """Called with every frame's index and a way to have it as an RGB image."""
 
-_DEMUXERS = {"video/mp4": "mov", "video/webm": "matroska"}
 _CODECS = {
     "video/mp4": frozenset({"h264", "hevc", "av1", "mpeg4", "vp9"}),
+    "video/quicktime": frozenset({"h264", "hevc", "mpeg4", "mjpeg", "prores"}),
     "video/webm": frozenset({"vp8", "vp9", "av1"}),
+    "video/x-matroska": frozenset({"h264", "hevc", "av1", "mpeg4", "vp8", "vp9"}),
+    "video/x-msvideo": frozenset({"h264", "mpeg4", "mjpeg"}),
 }
+"""What cameras, phones and the web write. Every other decoder of FFmpeg's stays unused."""
 _ORIENTATIONS = {
     (1, 0, 0, 1): 1,
     (-1, 0, 0, 1): 2,
@@ -41,6 +42,7 @@ _ORIENTATIONS = {
     (0, -1, -1, 0): 7,
     (0, -1, 1, 0): 8,
 }
+_FIRST_SIDEWAYS = 5  # EXIF orientations 5 to 8 exchange width and height
 _TURNS = {
     1: None,
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -51,11 +53,6 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_SPARE_STREAMS = (
-    64  # where its own bound is passed, libav says out of memory: so that ours is passed first, by its name
-)
-_PROBE_BYTES = 5_000_000
-_ANALYSE_US = 5_000_000
 
 
 def prepare() -> None:
@@ -67,14 +64,15 @@ def prepare() -> None:
         container.mux(stream.encode(av.VideoFrame(16, 16, "yuv420p")))
         container.mux(stream.encode(None))
     out.seek(0)
-    with _open(out, "matroska", Limits()) as container:
+    with ffmpeg.open_input(out, "video/x-matroska", Limits()) as container:
         for frame in container.decode(video=0):
             _picture(frame)
 
 
 def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: FrameSeen) -> dict[str, Any]:
     """Findings of a video: format, codec, width, height, frames, fps, duration_ms, streams, audio_streams; and
-    orientation (EXIF, 1 to 8; already applied to what `seen` renders) where it is not 1.
+    orientation (EXIF, 1 to 8; already applied to what `seen` renders), shown_width and shown_height where it is not 1;
+    frames_claimed where the header lied, and what `container_claims` finds.
 
     Raises MediaRejected: `video-streams`, `video-codec`, `video-orientation`, `video-duration`, `video-frames`,
     `frame-pixels`, `frame-side`, `video-truncated`, `video-undecodable`; for a GIF also as `images.frames` does.
@@ -84,9 +82,9 @@ def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: Fr
     run = _Run(limits)
     try:
         source.seek(0)
-        with _open(source, _DEMUXERS[media_type.name], limits) as container:
+        with ffmpeg.open_input(source, media_type.name, limits) as container:
             stream = _choose(container, media_type, limits)
-            for frame in _decoded(container, stream):
+            for frame in ffmpeg.decoded(container, stream, "video"):
                 run.take(frame)
                 seen(run.frames - 1, partial(_picture, frame))
             return _describe(container, stream, media_type, run)
@@ -108,6 +106,12 @@ class _Run:
         self.duration = Fraction(0)
         self.width = self.height = 0
         self.orientation = 1
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """Width and height of the first frame as it is meant to be shown."""
+        size = (self.width, self.height)
+        return size if self.orientation < _FIRST_SIDEWAYS else size[::-1]
 
     def take(self, frame: av.VideoFrame) -> None:
         """Count one decoded frame. Raises MediaRejected when it is one too many, too large, too late or damaged."""
@@ -133,30 +137,17 @@ class _Run:
             raise MediaRejected("video-duration", f"longer than {self._limits.video_duration_s} s")
 
 
-def _open(source: BinaryIO, demuxer: str, limits: Limits) -> av.container.InputContainer:
-    options = {
-        "format_whitelist": demuxer if demuxer != "mov" else "mov,mp4",
-        "protocol_whitelist": "none",
-        "max_streams": str(limits.media_streams + _SPARE_STREAMS),
-        "probesize": str(_PROBE_BYTES),
-        "analyzeduration": str(_ANALYSE_US),
-    }
-    return av.open(source, "r", format=demuxer, options=options, io_open=refuse_to_open, metadata_errors="replace")
-
-
 def _choose(container: av.container.InputContainer, media_type: MediaType, limits: Limits) -> av.VideoStream:
-    if len(container.streams) > limits.media_streams:
-        raise MediaRejected("video-streams", f"{len(container.streams)} streams, the bound is {limits.media_streams}")
     if not container.streams.video:
         raise MediaRejected("video-streams", f"no video among {len(container.streams)} streams")
     stream = container.streams.video[0]
-    codec = stream.codec_context.name
-    if _codec_name(codec) not in _CODECS[media_type.name]:
-        raise MediaRejected("video-codec", f"{codec} is not an accepted codec of {media_type.name}")
+    codec = ffmpeg.codec_name(stream)
+    if codec not in _CODECS[media_type.name]:
+        raise MediaRejected(
+            "video-codec", f"stream {stream.index}: {codec} is not an accepted codec of {media_type.name}"
+        )
     _check_size(stream.codec_context.width, stream.codec_context.height, limits)
-    stream.thread_type = "NONE"
-    stream.codec_context.thread_count = 1
-    stream.codec_context.options = {"max_pixels": str(limits.video_frame_pixels), "err_detect": "explode"}
+    ffmpeg.prepare_decoder(stream, max_pixels=str(limits.video_frame_pixels))
     return stream
 
 
@@ -165,13 +156,6 @@ def _check_size(width: int, height: int, limits: Limits) -> None:
         raise MediaRejected("frame-side", f"{width} x {height}, the longest side allowed is {limits.frame_side_px}")
     if width * height > limits.video_frame_pixels:
         raise MediaRejected("frame-pixels", f"{width} x {height}, the bound is {limits.video_frame_pixels} pixels")
-
-
-def _decoded(container: av.container.InputContainer, stream: av.VideoStream) -> Iterator[av.VideoFrame]:
-    for packet in container.demux(stream):
-        if packet.is_corrupt:
-            raise MediaRejected("video-truncated", f"the packet at byte {packet.pos} is not whole")
-        yield from packet.decode()
 
 
 def _picture(frame: av.VideoFrame) -> Image.Image:
@@ -194,10 +178,6 @@ def _orientation(frame: av.VideoFrame) -> int:
     return _ORIENTATIONS[signs]
 
 
-def _codec_name(decoder: str) -> str:
-    return {"libdav1d": "av1", "libvpx": "vp8", "libvpx-vp9": "vp9"}.get(decoder, decoder)
-
-
 def _describe(
     container: av.container.InputContainer, stream: av.VideoStream, media_type: MediaType, run: _Run
 ) -> dict[str, Any]:
@@ -206,7 +186,7 @@ def _describe(
     rate = stream.average_rate or stream.guessed_rate
     found: dict[str, Any] = {
         "format": media_type.extension,
-        "codec": _codec_name(stream.codec_context.name),
+        "codec": ffmpeg.codec_name(stream),
         "width": run.width,
         "height": run.height,
         "frames": run.frames,
@@ -217,9 +197,10 @@ def _describe(
     }
     if run.orientation != 1:
         found["orientation"] = run.orientation
+        found["shown_width"], found["shown_height"] = run.shown
     if stream.frames and stream.frames != run.frames:
         found["frames_claimed"] = stream.frames
-    return found
+    return found | container_claims(container.metadata)
 
 
 def _decode_gif(source: Source, media_type: MediaType, limits: Limits, seen: FrameSeen) -> dict[str, Any]:

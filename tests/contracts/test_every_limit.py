@@ -84,13 +84,14 @@ BOUNDS = {
     "frame_side_px": Bound("frame-side", "intake/children/image.py", _BOMB),
     "animation_pixels": Bound("animation-pixels", "intake/children/image.py", _BOMB),
     "audio_duration_s": Bound("audio-duration", "intake/children/audio.py", _BOMB),
-    "audio_channels": Bound("audio-channels", "intake/children/audio.py", _BOMB),
-    "audio_rate_min_hz": Bound("audio-rate", "intake/children/audio.py", _BOMB),
-    "audio_rate_max_hz": Bound("audio-rate", "intake/children/audio.py", _BOMB),
+    "audio_channels": Bound("audio-channels", "intake/children/audio_ffmpeg.py", _BOMB),
+    "audio_rate_min_hz": Bound("audio-rate", "intake/children/audio_ffmpeg.py", _BOMB),
+    "audio_rate_max_hz": Bound("audio-rate", "intake/children/audio_ffmpeg.py", _BOMB),
     "video_duration_s": Bound("video-duration", "intake/children/video.py", _BOMB),
     "video_frames": Bound("video-frames", "intake/children/video.py", _BOMB),
     "video_frame_pixels": Bound("frame-pixels", "intake/children/video.py", _BOMB),
-    "media_streams": Bound("video-streams", "intake/children/video.py", _BOMB),
+    "media_streams": Bound("video-streams", "intake/children/ffmpeg.py", _BOMB),
+    "trailing_bytes": Bound("trailing-data", "intake/children/lengths.py", _BOMB),
     "decode_wall_s": Bound(
         "decode-wall-time", "intake/decoder_worker.py", f"{_DECODE}test_a_slow_file_ends_at_the_wall_limit"
     ),

@@ -25,12 +25,21 @@ REFUSED_BY_NAME = {
     "pdf": (b"%PDF-1.7\n", "application/pdf"),
     "zip": (b"PK\3\4" + bytes(26), "application/zip"),
     "tiff": (b"II*\0" + bytes(12), "image/tiff"),
-    "avif": (b"\0\0\0\x20ftypavif\0\0\0\0avifmif1", "image/avif"),
-    "heic": (b"\0\0\0\x20ftypheic\0\0\0\0heicmif1", "image/heic"),
-    "quicktime": (b"\0\0\0\x14ftypqt  \0\0\0\0qt  ", "video/quicktime"),
+    "bmp": (b"BM" + bytes(12), "image/bmp"),
+    "xml": (b"<?xml version='1.0'?><note/>", "text/xml"),
+    "gzip": (b"\x1f\x8b\x08" + bytes(12), "application/gzip"),
+    "7z": (b"7z\xbc\xaf\x27\x1c\0\4", "application/x-7z-compressed"),
+    "rar": (b"Rar!\x1a\x07\0", "application/vnd.rar"),
+    "xz": (b"\xfd7zXZ\0\0\4", "application/x-xz"),
+    "bzip2": (b"BZh91AY&SY", "application/x-bzip2"),
+    "pls": (b"[playlist]\nFile1=http://example.com/\n", "audio/x-scpls"),
+    "asx": (b"<ASX version='3.0'>", "video/x-ms-asf"),
+    "a script": (b"#!/bin/sh\n", "text/x-script"),
+    "heic sequence": (b"\0\0\0\x18ftyphevc\0\0\0\0hevcmsf1", "image/heic-sequence"),
+    "heif of unknown coding": (b"\0\0\0\x18ftypmif1\0\0\0\0mif1miaf", "image/heif"),
+    "jpeg xl": (b"\xff\x0a\xfa\x1f", "image/jxl"),
+    "mpeg ps": (b"\0\0\1\xba\x44\0", "video/mpeg"),
     "unknown brand": (b"\0\0\0\x14ftypzzzz\0\0\0\0zzzz", "application/x-iso-media"),
-    "matroska": (b"\x1aE\xdf\xa3\x8fB\x82\x88matroska", "video/x-matroska"),
-    "avi": (b"RIFF\0\0\0\0AVI LIST", "video/x-msvideo"),
     "ogg with theora": (b"OggS" + bytes(22) + b"\x01\x2a\x80theora", "application/ogg"),
 }
 
@@ -78,6 +87,21 @@ def test_two_opinions_that_differ_are_a_refusal(head: bytes, magic_name: str, ru
 def test_names_of_one_type_agree(alias: str) -> None:
     """libmagic versions name RIFF/WAVE differently; the type is one."""
     assert agreed_type(b"RIFF\0\0\0\0WAVEfmt ", alias, Modality.AUDIO) is MEDIA_TYPES["audio/wav"]
+
+
+@pytest.mark.parametrize(("brand", "media_type"), [(b"heic", "image/heic"), (b"avif", "image/avif")])
+def test_a_picture_that_leaves_its_coding_open_is_what_it_says_it_is_compatible_with(
+    brand: bytes, media_type: str
+) -> None:
+    """The brand mif1 says that there is a picture; libmagic stops there, the compatible brands go on."""
+    head = b"\0\0\0\x18ftypmif1\0\0\0\0mif1" + brand
+    assert agreed_type(head, "image/heif", Modality.IMAGE).name == media_type
+
+
+def test_quicktime_before_its_file_type_box_is_recognised() -> None:
+    """Old QuickTime begins with its index or its data."""
+    for kind in (b"moov", b"mdat", b"wide"):
+        assert signature_of(b"\0\0\2\0" + kind + bytes(8)) == "video/quicktime"
 
 
 def test_a_gif_is_an_image_or_a_video_by_its_part() -> None:

@@ -14,6 +14,7 @@ from contracts.errors import MediaRejected
 from contracts.limits import Limits
 from intake.decoders import DecoderPool
 from tests import media_samples as samples
+from tests.coded_samples import heic, sound_by_ffmpeg
 
 IMAGE, AUDIO, VIDEO = Modality.IMAGE, Modality.AUDIO, Modality.VIDEO
 ONE_MIB = 1 << 20
@@ -37,6 +38,22 @@ BOMBS: dict[str, tuple[Modality, bytes, dict[str, float], str]] = {
     "a PNG a little over the pixels": (IMAGE, samples.png_claiming(9_000, 7_200), {}, "frame-pixels"),
     "a strip of 21,000 pixels": (IMAGE, samples.png_claiming(21_000, 2), {}, "frame-side"),
     "a text chunk of 200 MiB": (IMAGE, samples.png_text_bomb(), {}, "image-text"),
+    "an international text chunk of 200 MiB": (IMAGE, samples.png_text_bomb(b"iTXt"), {}, "image-text"),
+    "a colour profile of 200 MiB": (IMAGE, samples.png_text_bomb(b"iCCP"), {}, "image-text"),
+    "80 text chunks of 900 kB": (IMAGE, samples.png_of_many_texts(), {}, "image-text"),
+    "an animated PNG": (IMAGE, samples.animation("PNG", 30), {"animation_pixels": 30_000}, "animation-pixels"),
+    "an animated WebP": (IMAGE, samples.animation("WEBP", 30), {"animation_pixels": 30_000}, "animation-pixels"),
+    "an animated AVIF": (IMAGE, samples.animation("AVIF", 30), {"animation_pixels": 30_000}, "animation-pixels"),
+    "a large AVIF": (IMAGE, samples.encode(samples.picture(), "AVIF"), {"frame_pixels": 6_000}, "frame-pixels"),
+    "a large HEIC": (IMAGE, heic(samples.picture()), {"frame_pixels": 6_000}, "frame-pixels"),
+    "a HEIC that claims 81 Mpx": (IMAGE, heic(samples.picture(), claimed=(9_000, 9_000)), {}, "frame-pixels"),
+    "a HEIC that claims other dimensions": (IMAGE, heic(samples.picture(), claimed=(95, 64)), {}, "image-undecodable"),
+    "a picture with an archive behind it": (
+        IMAGE,
+        samples.encode(samples.picture(), "PNG") + b"PK\5\6" + bytes(18),
+        {"trailing_bytes": 21},
+        "trailing-data",
+    ),
     "a GIF of 300 frames": (IMAGE, samples.gif_bomb(), {"animation_pixels": 40_000_000}, "animation-pixels"),
     "a GIF of 300 frames as a video": (VIDEO, samples.gif_bomb(side=100), {"video_frames": 100}, "video-frames"),
     "a rate of 2^31 - 1": (AUDIO, samples.wav_claiming(2**31 - 1, 1, 2_000, bytes(2_000)), {}, "audio-rate"),
@@ -48,6 +65,32 @@ BOMBS: dict[str, tuple[Modality, bytes, dict[str, float], str]] = {
         {},
         "audio-truncated",
     ),
+    "a streamed WAV cut in a block": (
+        AUDIO,
+        samples.wav_claiming(8_000, 2, 2**32 - 1, bytes(2_001)),
+        {},
+        "audio-truncated",
+    ),
+    "an Opus too long": (
+        AUDIO,
+        samples.sound("opus", 4.0),
+        {"audio_duration_s": 3},
+        "audio-duration",
+    ),
+    "an M4A too long": (AUDIO, sound_by_ffmpeg(samples.tone(3.0), 16_000), {"audio_duration_s": 2}, "audio-duration"),
+    "an M4A of too low a rate": (
+        AUDIO,
+        sound_by_ffmpeg(samples.tone(), 16_000),
+        {"audio_rate_min_hz": 20_000},
+        "audio-rate",
+    ),
+    "an M4A of two channels": (
+        AUDIO,
+        sound_by_ffmpeg(samples.tone(channels=2), 16_000),
+        {"audio_channels": 1},
+        "audio-channels",
+    ),
+    "an MP3 that claims more bytes": (AUDIO, samples.mp3_claiming(bytes_claimed=1 << 20), {}, "audio-truncated"),
     "a FLAC of 2^36 samples": (AUDIO, samples.flac_claiming_endless(), {}, "audio-undecodable"),
     "a recording too long": (AUDIO, samples.sound("flac", 3.0), {"audio_duration_s": 2}, "audio-duration"),
     "a video too long": (VIDEO, samples.mp4(frames=24), {"video_duration_s": 2}, "video-duration"),
@@ -66,6 +109,17 @@ BOMBS: dict[str, tuple[Modality, bytes, dict[str, float], str]] = {
     ),
     "a recording over its bytes": (AUDIO, samples.sound("wav", 0.5), {"audio_bytes": 1_000}, "encoded-bytes"),
     "a video over its bytes": (VIDEO, samples.mp4(), {"video_bytes": 1_000}, "encoded-bytes"),
+    "an MP4 of endless frames": (VIDEO, samples.still_video(600), {"video_frames": 500}, "video-frames"),
+    "an MP4 of 8192 x 8192": (VIDEO, samples.still_video(1, (8_192, 8_192)), {}, "frame-pixels"),
+    "an MP4 without its index": (VIDEO, samples.without_index(samples.mp4()), {}, "video-truncated"),
+    "an AVI of too many frames": (VIDEO, samples.moving("mpeg4", "avi"), {"video_frames": 11}, "video-frames"),
+    "a QuickTime too long": (VIDEO, samples.moving("libx264", "mov"), {"video_duration_s": 1}, "video-duration"),
+    "a Matroska of a codec that is not taken": (
+        VIDEO,
+        samples.moving("mjpeg", "matroska"),
+        {},
+        "video-codec",
+    ),
     "a video of two streams": (VIDEO, _two_streams(), {"media_streams": 1}, "video-streams"),
 }
 

@@ -1,0 +1,129 @@
+"""The structures of PNG, JPEG and GIF, walked to where they end."""
+
+from __future__ import annotations
+
+import re
+
+from intake.children.layout import Layout, truncated
+from intake.children.source import Source
+
+_C2PA_GIF = b"C2PA_GIF"
+_GIF_TRAILER, _GIF_IMAGE, _GIF_EXTENSION, _GIF_APPLICATION = 0x3B, 0x2C, 0x21, 0xFF
+_SOI, _EOI, _SOS, _APP2, _APP11 = 0xD8, 0xD9, 0xDA, 0xE2, 0xEB
+_MARKERS_ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
+_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
+_SCAN_CHUNK = 1 << 16
+
+
+def png(source: Source) -> Layout:
+    """PNG 3rd ed. §5.3: chunks until IEND. A C2PA manifest is a `caBX` chunk."""
+    layout, offset = Layout(), 8
+    while True:
+        head = source.at(offset, 8)
+        if len(head) < 8:
+            raise truncated("image", "the next PNG chunk", offset, 12, source)
+        length, kind = int.from_bytes(head[:4], "big"), head[4:]
+        if offset + 12 + length > source.size_bytes:
+            raise truncated("image", "a PNG chunk", offset, 12 + length, source)
+        if kind == b"caBX":
+            layout.add("c2pa_bytes", length)
+        offset += 12 + length
+        if kind == b"IEND":
+            layout.end = offset
+            return layout
+
+
+def jpeg(source: Source) -> Layout:
+    """ISO/IEC 10918-1 §B.1: segments and scans until EOI, and the further pictures that an MPF index announces.
+
+    Bytes between segments that are none, which decoders skip, leave the end open. A C2PA manifest is JUMBF in APP11.
+    """
+    layout, offset = Layout(), 0
+    while True:
+        end, has_more = _jpeg_picture(source, offset, layout)
+        if end is None:
+            return layout
+        layout.end = end
+        following = source.at(end, _SCAN_CHUNK).lstrip(b"\0") if has_more else b""
+        if following[:2] != b"\xff\xd8":
+            return layout
+        offset = min(end + _SCAN_CHUNK, source.size_bytes) - len(following)
+
+
+def _jpeg_picture(source: Source, offset: int, layout: Layout) -> tuple[int | None, bool]:
+    """Where the picture at `offset` ends (None: unclear), and whether it says that others follow."""
+    has_more = False
+    place = offset + 2
+    while True:
+        head = source.at(place, 4)
+        if len(head) < 2:
+            raise truncated("image", "the next JPEG marker", place, 2, source)
+        if head[0] != 0xFF:
+            return None, has_more
+        marker = head[1]
+        if marker == _EOI:
+            return place + 2, has_more
+        if marker == 0xFF or marker in _MARKERS_ALONE:
+            place += 1 if marker == 0xFF else 2
+            continue
+        length = int.from_bytes(head[2:4], "big")
+        if len(head) < 4 or place + 2 + length > source.size_bytes:
+            raise truncated("image", "a JPEG segment", place, max(2 + length, 4), source)
+        has_more = _note_segment(source, place, marker, length, layout) or has_more
+        place += 2 + length
+        if marker == _SOS:
+            place = _scan_end(source, place)
+
+
+def _note_segment(source: Source, place: int, marker: int, length: int, layout: Layout) -> bool:
+    if marker == _APP11 and source.at(place + 4, 2) == b"JP":
+        layout.add("c2pa_bytes", length - 2)
+    return marker == _APP2 and source.at(place + 4, 4) == b"MPF\0"
+
+
+def _scan_end(source: Source, offset: int) -> int:
+    """The next marker that is no restart: entropy-coded data has each 0xFF stuffed."""
+    while data := source.at(offset, _SCAN_CHUNK):
+        if match := _MARKER.search(data):
+            return offset + match.start()
+        offset += len(data) - 1 if len(data) > 1 and data[-1] == 0xFF else len(data)
+        if offset >= source.size_bytes - 1:
+            break
+    raise truncated("image", "a JPEG scan", offset, 2, source)
+
+
+def gif(source: Source) -> Layout:
+    """GIF89a §18-27. A block that is none ends the walk: the decoder has the word."""
+    flags = source.at(10, 1)
+    if not flags:
+        raise truncated("image", "the GIF screen descriptor", 6, 7, source)
+    layout, offset = Layout(), 13 + _colour_table(flags[0])
+    while block := source.at(offset, 2):
+        if block[0] == _GIF_TRAILER:
+            layout.end = offset + 1
+            return layout
+        if block[0] == _GIF_IMAGE:
+            descriptor = source.at(offset, 10)
+            table = _colour_table(descriptor[9]) if len(descriptor) == 10 else 0
+            offset = _sub_blocks(source, offset + 11 + table)
+        elif block[0] == _GIF_EXTENSION:
+            is_manifest = block[1:] == bytes([_GIF_APPLICATION]) and source.at(offset + 3, 8) == _C2PA_GIF
+            begin, offset = offset, _sub_blocks(source, offset + 2)
+            if is_manifest:
+                layout.add("c2pa_bytes", offset - begin)
+        else:
+            return layout
+    raise truncated("image", "the next GIF block", offset, 1, source)
+
+
+def _colour_table(flags: int) -> int:
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def _sub_blocks(source: Source, offset: int) -> int:
+    source.seek(offset)
+    while length := source.read(1):
+        if not length[0]:
+            return source.tell()
+        offset = source.seek(length[0], 1)
+    raise truncated("image", "the next GIF data block", offset, 1, source)

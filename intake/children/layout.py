@@ -1,0 +1,27 @@
+"""What the walk over a container's structure finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from contracts.errors import MediaRejected
+from intake.children.source import Source
+
+
+@dataclass(slots=True)
+class Layout:
+    """`end` is the offset at which the container ends; None where the structure is not clear and the decoder has the
+    word. `facts` are findings."""
+
+    end: int | None = None
+    facts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, count: int) -> None:
+        """Add `count` to the finding `name`."""
+        self.facts[name] = self.facts.get(name, 0) + count
+
+
+def truncated(kind: str, what: str, offset: int, claimed: int, source: Source) -> MediaRejected:
+    """The refusal of a file in which `what`, at `offset`, claims more bytes than are there."""
+    left = max(source.size_bytes - offset, 0)
+    return MediaRejected(f"{kind}-truncated", f"{what} at byte {offset} needs {claimed} bytes, {left} are there")
