@@ -70,12 +70,18 @@ IPV6_ALLOWED = IPv6Network("2000::/3")  # global unicast as assigned, RFC 4291 a
 IPV6_HOLES = tuple(Block(IPv6Network(block), why, since) for block, why, since in _IPV6_HOLES)
 
 
+_ISATAP = 0x5EFE << 32  # RFC 5214 §6.1: the interface identifier 0000:5efe or 0200:5efe, then an IPv4 address
+_ISATAP_MASK = 0xFDFFFFFF << 32  # without the bit that says whether that address is a global one
+
+
 def why_denied(address: Address) -> str | None:
     """Why `address` may not be reached, or None if it is public."""
     if isinstance(address, IPv4Address):
         return _first(IPV4_DENIED, address)
     if address not in IPV6_ALLOWED:
         return f"{address} is outside {IPV6_ALLOWED}, the global unicast space"
+    if int(address) & _ISATAP_MASK == _ISATAP:
+        return f"{address} carries an IPv4 address (ISATAP, RFC 5214)"
     return _first(IPV6_HOLES, address)
 
 
@@ -92,4 +98,5 @@ def tables_json() -> dict[str, object]:
         "ipv6_registry": IPV6_REGISTRY_DATE,
         "ipv6_allowed": str(IPV6_ALLOWED),
         "ipv6_holes": [str(block.network) for block in IPV6_HOLES],
+        "ipv6_denied_interfaces": ["isatap"],
     }

@@ -59,9 +59,10 @@ def parse_url(url: str) -> Target:
     scheme, _, rest = url.partition(":")
     cut = re.search(r"[/?#]", rest[2:])
     end = 2 + cut.start() if cut else len(rest)
-    authority, tail = rest[2:end], rest[end:].split("#", 1)[0]
+    authority, tail = rest[2:end], rest[end:]
     _apply(AUTHORITY_RULES, authority)
     _apply(TAIL_RULES, tail)
+    tail = tail.split("#", 1)[0]
     matched = _AUTHORITY.fullmatch(authority)
     if matched is None:
         raise PolicyDenied("url-authority", "expected host or host:port")
@@ -144,11 +145,17 @@ def _reserved(host: str) -> str | None:
 
 
 def _non_ascii(tail: str) -> str | None:
-    return None if tail.isascii() else "expected a percent-encoded path, got characters beyond ASCII"
+    return None if tail.partition("#")[0].isascii() else "expected a percent-encoded path, got characters beyond ASCII"
+
+
+def _host_end(tail: str) -> str | None:
+    if tail.startswith("/") or "@" not in tail:
+        return None
+    return "where no slash ends the host, some parsers take what is before an @ for userinfo"
 
 
 def _dot_segments(tail: str) -> str | None:
-    if any(_DOTS.fullmatch(segment) for segment in tail.partition("?")[0].split("/")):
+    if any(_DOTS.fullmatch(segment) for segment in re.split(r"[?#]", tail, maxsplit=1)[0].split("/")):
         return "some parsers take . and .. out of the path, some decode them first, some send them"
     return None
 
@@ -169,6 +176,7 @@ AUTHORITY_RULES: tuple[TextRule, ...] = (
 )
 TAIL_RULES: tuple[TextRule, ...] = (
     ("url-non-ascii", _non_ascii),
+    ("url-host-end", _host_end),
     ("url-dot-segments", _dot_segments),
 )
 HOST_RULES: tuple[TextRule, ...] = (

@@ -11,7 +11,7 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(_ROOT))
 
-from contracts.address_tables import IPV4_DENIED, IPV4_REGISTRY_DATE, IPV6_ALLOWED, IPV6_HOLES  # noqa: E402
+from contracts.address_tables import IPV4_DENIED, IPV4_REGISTRY_DATE, IPV6_ALLOWED, IPV6_HOLES, IPV6_REGISTRY_DATE  # noqa: E402
 from contracts.artifact import MEDIA_TYPES  # noqa: E402
 from contracts.completion_table import TABLE, Signal, State  # noqa: E402
 from contracts.errors import EvidenceError  # noqa: E402
@@ -33,7 +33,8 @@ def render() -> str:
         _table(("type", "staged as", "as a part of"), _media_types()),
         "## Network policy",
         "Rules, in the order in which they are asked: " + ", ".join(f"`{rule}`" for rule in RULES) + ".",
-        f"Denied IPv4 (IANA registry of {IPV4_REGISTRY_DATE}); of IPv6 only `{IPV6_ALLOWED}` is allowed, minus holes:",
+        f"Denied IPv4 (IANA registry of {IPV4_REGISTRY_DATE}); of IPv6 (that of {IPV6_REGISTRY_DATE}) only "
+        f"`{IPV6_ALLOWED}` is allowed, minus ISATAP forms and holes:",
         _table(("denied", "because", "registered"), _denied()),
         "## Completion machine",
         "Rows are states, columns what happens; a cell is the next state, or the outcome and rule it fails with.",

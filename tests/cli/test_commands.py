@@ -78,12 +78,12 @@ def test_light(mosaic: Mosaic, command: tuple[str, ...]) -> None:
 
 
 def test_policy_vectors(mosaic: Mosaic) -> None:
-    """Every collected URL is judged as its line expects, with a rule and a reason."""
+    """Every collected URL is judged as its line expects, by the rule that it names and with a reason."""
     cases = [json.loads(line) for line in (VECTORS / "ssrf.jsonl").read_text("utf-8").splitlines()]
     ended = mosaic("policy", "check", "--cases", VECTORS / "ssrf.jsonl", "--json")
     assert ended.code == 1
-    judged = [(row["url"], row["verdict"]) for row in ended.objects]
-    assert judged == [(case["url"], case["expect"]) for case in cases]
+    judged = [(row["url"], row["verdict"], row["rule"]) for row in ended.objects]
+    assert judged == [(case["url"], case["expect"], case.get("rule", "public-web")) for case in cases]
     assert all(row["rule"] and row["reason"] for row in ended.objects)
 
 

@@ -80,7 +80,7 @@ def test_every_denied_block_says_why_and_since_when() -> None:
 
 @given(number=st.integers(0, (1 << 32) - 1))
 def test_no_form_carries_an_ipv4_address_past_the_table(number: int) -> None:
-    """Mapped, compatible, translated, NAT64 and 6to4 forms are denied whatever IPv4 address they carry."""
+    """Mapped, compatible, translated, NAT64, 6to4, Teredo and ISATAP forms are denied, whatever they carry."""
     for prefix, shift in (
         ("::", 0),
         ("::ffff:0:0", 0),
@@ -89,6 +89,15 @@ def test_no_form_carries_an_ipv4_address_past_the_table(number: int) -> None:
         ("64:ff9b:1::", 0),
         ("2002::", 80),
         ("2001::", 0),
+        ("2606:4700::5efe:0:0", 0),
+        ("2606:4700::200:5efe:0:0", 0),
     ):
         carried = IPv6Address(int(IPv6Address(prefix)) | number << shift)
         assert why_denied(carried) is not None, carried
+
+
+@given(number=st.integers(0, (1 << 64) - 1))
+def test_other_interfaces_of_a_public_network_are_public(number: int) -> None:
+    """Only the two ISATAP identifiers are denied within a public network."""
+    public = IPv6Address(int(IPv6Address("2606:4700::")) | number)
+    assert (why_denied(public) is None) == (number >> 32 not in (0x5EFE, 0x2005EFE))

@@ -36,7 +36,9 @@ _TAILS = st.one_of(
     st.text(_SAFE, max_size=6).map("?{}".format),
 )
 _DOTS = re.compile(r"/(\.|%2[Ee]){1,2}(?=[/?#]|$)")
-_HONEST_TAILS = _TAILS.filter(lambda tail: not _DOTS.search(tail.partition("?")[0]))
+_HONEST_TAILS = _TAILS.filter(
+    lambda tail: not _DOTS.search(tail.partition("?")[0]) and not (tail.startswith("?") and "@" in tail)
+)
 _URLS = st.builds("{}://{}{}{}".format, st.sampled_from(["http", "HTTPS", "hTTp"]), _HOSTS, _PORTS, _TAILS)
 _SPOILERS = st.one_of(
     st.sampled_from(
@@ -190,6 +192,14 @@ def test_dot_segments_are_refused(path: str) -> None:
     """Some parsers take them out, some decode them first, some send them: the server would not get what was read."""
     with pytest.raises(PolicyDenied, match="url-dot-segments"):
         parse_url(f"http://example.com{path}")
+
+
+@pytest.mark.parametrize("tail", ["?@127.0.0.1/", "#@127.0.0.1/", "?a=b@c", "#x?@y", "?#@"])
+def test_an_at_sign_that_no_slash_keeps_from_the_host_is_refused(tail: str) -> None:
+    """Parsers that know only the slash as the end of the host read `example.com?` as userinfo."""
+    with pytest.raises(PolicyDenied, match="url-host-end"):
+        parse_url(f"http://example.com{tail}")
+    assert parse_url(f"http://example.com/{tail}").host == "example.com"
 
 
 @pytest.mark.parametrize("path", ["/a..b", "/...", "/.a", "/a.", "/a?b=/../c", "/a?../b", "/a%2eb", "/%252e%252e/"])
