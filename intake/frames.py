@@ -11,8 +11,9 @@ import array
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -37,18 +38,24 @@ class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
 
 
 class Configure(Frame, frozen=True, tag="configure"):
-    """First to the fetcher: the limits in force, and trust anchors (PEM) beside the public ones."""
+    """First to the fetcher: the limits in force. Its descriptor holds trust anchors (PEM) beside the public ones."""
 
     limits: dict[str, float]
-    extra_anchors: str | None = None
+
+
+class Policy(Frame, frozen=True, tag="policy"):
+    """To the fetcher: from now on `number` means the policy whose JSON form the descriptor holds. Lists of what is
+    denied may be longer than a packet."""
+
+    number: int
 
 
 class Fetch(Frame, frozen=True, tag="fetch"):
-    """To the fetcher, with one descriptor to write the body into."""
+    """To the fetcher, with one descriptor to write the body into; `policy` is a number that it was told."""
 
     id: int
     url: str
-    policy: dict[str, Any]
+    policy: int
     max_bytes: int
 
 
@@ -165,7 +172,7 @@ class Failed(Frame, frozen=True, tag="failed"):
     retry_after_s: Seconds | None = None
 
 
-Order = Configure | Fetch | Cancel
+Order = Configure | Policy | Fetch | Cancel
 Report = Ready | Unfit | Done | Failed
 _TO_CHILD: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
 _FROM_CHILD: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)
@@ -182,6 +189,25 @@ def read_report(packet: bytes) -> Report:
     return _decode(_FROM_CHILD, packet)
 
 
+@contextmanager
+def memory_file(content: bytes) -> Iterator[int]:
+    """A descriptor of a file in memory that holds `content`: for what may be larger than a packet."""
+    descriptor = os.memfd_create("packet", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_memory_file(descriptor: int) -> bytes:
+    """All of it, from its beginning; the descriptor is closed."""
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0)
+        return file.read()
+
+
 class PacketChannel:
     """One end of the socket pair, for one event loop. Sends may come from many tasks, receives from one."""
 
@@ -189,6 +215,7 @@ class PacketChannel:
         end.setblocking(False)
         self._end = end
         self._sending = asyncio.Lock()
+        self._waits: set[asyncio.Event] = set()
 
     async def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         """Send one packet. Raises ChildFailed if it is over the bound, OSError if the peer is gone."""
@@ -202,7 +229,7 @@ class PacketChannel:
                     socket.send_fds(self._end, [packet], list(descriptors))
                     return
                 except BlockingIOError:
-                    await _ready(self._end, loop.add_writer, loop.remove_writer)
+                    await self._ready(loop.add_writer, loop.remove_writer)
 
     async def receive(self) -> tuple[bytes, list[int]]:
         """The next packet and its descriptors, which the caller closes; b"" when the peer is gone.
@@ -214,13 +241,30 @@ class PacketChannel:
             try:
                 return self._receive_now()
             except BlockingIOError:
-                await _ready(self._end, loop.add_reader, loop.remove_reader)
+                await self._ready(loop.add_reader, loop.remove_reader)
             except ConnectionError:
                 return b"", []
 
     def close(self) -> None:
-        """Close this end; the peer sees the end of the channel."""
+        """Close this end; the peer sees the end of the channel, and who waits here sees an OSError."""
+        if self._waits and self._end.fileno() >= 0:  # the kernel tells nobody about a descriptor that is gone
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._end)
+            loop.remove_writer(self._end)
         self._end.close()
+        for event in self._waits:
+            event.set()
+
+    async def _ready(self, add: Callable[..., None], remove: Callable[..., bool]) -> None:
+        event = asyncio.Event()
+        add(self._end, event.set)
+        self._waits.add(event)
+        try:
+            await event.wait()
+        finally:
+            self._waits.discard(event)
+            if self._end.fileno() >= 0:
+                remove(self._end)
 
     def _receive_now(self) -> tuple[bytes, list[int]]:
         space = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
@@ -236,15 +280,6 @@ class PacketChannel:
                 "fetcher-protocol", f"a packet is over {PACKET_BYTES} bytes or {_DESCRIPTORS} descriptors"
             )
         return packet, list(descriptors)
-
-
-async def _ready(end: socket.socket, add: Callable[..., None], remove: Callable[..., bool]) -> None:
-    event = asyncio.Event()
-    add(end, event.set)
-    try:
-        await event.wait()
-    finally:
-        remove(end)
 
 
 def _decode(decoder: msgspec.json.Decoder[_Read], packet: bytes) -> _Read:

@@ -34,8 +34,10 @@ from intake.frames import (
     Fetch,
     HopFrame,
     PacketChannel,
+    Policy,
     Ready,
     Unfit,
+    read_memory_file,
     read_order,
 )
 from sandbox.confine import confine, fetcher
@@ -51,12 +53,12 @@ def main(channel: socket.socket, arguments: list[str]) -> None:
 
 
 async def _serve(channel: PacketChannel) -> None:
-    packet, _ = await channel.receive()
+    packet, descriptors = await channel.receive()
     configuration = read_order(packet)
-    if not isinstance(configuration, Configure):
-        raise SystemExit("expected a Configure packet first")
+    if not isinstance(configuration, Configure) or not descriptors:
+        raise SystemExit("expected a Configure packet with a descriptor first")
     try:
-        exchange, layers = _prepare(configuration)
+        exchange, layers = _prepare(configuration, read_memory_file(descriptors[0]).decode())
     except EvidenceError as error:
         await channel.send(Unfit(error.rule, error.reason[:2048]))
         raise SystemExit(str(error)) from error
@@ -67,11 +69,11 @@ async def _serve(channel: PacketChannel) -> None:
     await _Service(channel, exchange).run()
 
 
-def _prepare(configuration: Configure) -> tuple[Exchange, tuple[str, ...]]:
+def _prepare(configuration: Configure, extra_anchors: str) -> tuple[Exchange, tuple[str, ...]]:
     """Load all that is needed, then confine. Raises InputError or NeedMissing."""
     limits = Limits().changed(configuration.limits)
     try:
-        context = tls_context(configuration.extra_anchors)
+        context = tls_context(extra_anchors or None)
     except ssl.SSLError as error:
         raise NeedMissing("trust-anchors", f"the trust anchors cannot be read: {error.reason or 'no PEM'}") from error
     _load_what_loads_late()
@@ -94,6 +96,7 @@ class _Service:
     def __init__(self, channel: PacketChannel, exchange: Exchange) -> None:
         self._channel = channel
         self._exchange = exchange
+        self._policies: dict[int, NetworkPolicy] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -104,13 +107,17 @@ class _Service:
             order = read_order(packet)
             if isinstance(order, Fetch):
                 (into,) = descriptors
-                self._tasks[order.id] = asyncio.create_task(self._fetch(order, into))
+                policy = self._policies[order.policy]  # as it is now: the number may mean another one later
+                self._tasks[order.id] = asyncio.create_task(self._fetch(order, policy, into))
+            elif isinstance(order, Policy):
+                (document,) = descriptors
+                self._policies[order.number] = NetworkPolicy.from_json(msgspec.json.decode(read_memory_file(document)))
             elif isinstance(order, Cancel) and order.id in self._tasks:
                 self._tasks[order.id].cancel()
 
-    async def _fetch(self, order: Fetch, into: int) -> None:
+    async def _fetch(self, order: Fetch, policy: NetworkPolicy, into: int) -> None:
         try:
-            report = await self._report(order, into)
+            report = await self._report(order, policy, into)
         finally:
             os.close(into)
             self._tasks.pop(order.id, None)
@@ -125,10 +132,9 @@ class _Service:
             hops = [msgspec.structs.replace(hop, headers=[]) for hop in report.hops]
             await self._channel.send(msgspec.structs.replace(report, hops=hops))
 
-    async def _report(self, order: Fetch, into: int) -> Done | Failed:
+    async def _report(self, order: Fetch, policy: NetworkPolicy, into: int) -> Done | Failed:
         hops = list[HopLog]()
         try:
-            policy = NetworkPolicy.from_json(order.policy)
             body = await self._exchange.fetch(policy, order.url, order.max_bytes, into, hops)
         except EvidenceError as error:
             later = hops[-1].retry_after_s if hops else None
