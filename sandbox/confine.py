@@ -1,9 +1,9 @@
 """Giving up rights, in a child, for good: limits, user, Landlock, seccomp.
 
 What works everywhere we tried (root or not, with or without user namespaces) is no_new_privs, rlimits, Landlock and
-seccomp; a second user is added when the child is root. Each layer in force is named, and the names go into records.
-Call it once everything is imported and open, and before the first thread: Landlock holds for the calling thread and
-what it starts later.
+seccomp. Another user is added when the child is root, and `namespaces` where it was started with a view and they could
+be made. Each layer in force is named, and the names go into records. Call it once everything is imported and open, and
+before the first thread: Landlock holds for the calling thread and what it starts later.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.errors import NeedMissing
-from sandbox import landlock, seccomp
+from sandbox import landlock, namespaces, seccomp
 from sandbox.linux import PR_SET_DUMPABLE, PR_SET_NAME, PR_SET_NO_NEW_PRIVS, PR_SET_VMA, prctl
 from sandbox.parent_death import die_with_parent
 from sandbox.seccomp import KILL_PROCESS, Match, Rule, refuse
 
 UNPRIVILEGED_ID = 65534
+UNSAFE = "unsafe-no-landlock-no-seccomp"
+"""Named as a layer where there is none that could hold hostile code, and the operator had it so."""
 _CLONE_THREAD = 0x00010000
 _AF_INET, _AF_INET6, _SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE_MASK = 2, 10, 1, 2, 0xF
 
@@ -48,7 +50,10 @@ RESOLVER_FILES = (
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a child keeps. Memory is address space over what it has at the call; everything else is given up."""
+    """What a child keeps. Memory is address space over what it has at the call; everything else is given up.
+
+    `unsafe` lets it go on where neither Landlock nor seccomp can be had, which the layers then say.
+    """
 
     memory_bytes: int
     open_files: int
@@ -56,6 +61,7 @@ class Confinement:
     cpu_s: int | None = None
     readable: tuple[str, ...] = ()
     connects: bool = False
+    unsafe: bool = False
 
 
 def decoder(memory_bytes: int, *, cpu_s: int | None = None, file_bytes: int = 0, open_files: int = 32) -> Confinement:
@@ -67,19 +73,21 @@ def decoder(memory_bytes: int, *, cpu_s: int | None = None, file_bytes: int = 0,
     return Confinement(memory_bytes, open_files, file_bytes=file_bytes, cpu_s=cpu_s)
 
 
-def fetcher(memory_bytes: int, *, file_bytes: int, open_files: int = 1024) -> Confinement:
+def fetcher(memory_bytes: int, *, file_bytes: int, open_files: int = 1024, unsafe: bool = False) -> Confinement:
     """For hostile servers: may make TCP and UDP connections over IP and read the resolver's files.
 
     It cannot bind, listen, start a process, or open a file for writing; it writes only into descriptors it was given.
     """
-    return Confinement(memory_bytes, open_files, file_bytes=file_bytes, readable=RESOLVER_FILES, connects=True)
+    return Confinement(
+        memory_bytes, open_files, file_bytes=file_bytes, readable=RESOLVER_FILES, connects=True, unsafe=unsafe
+    )
 
 
 def confine(confinement: Confinement) -> tuple[str, ...]:
     """Take the rights away; returns the names of the layers in force, such as `landlock-7` or `uid-65534`.
 
-    Raises NeedMissing when neither Landlock nor seccomp can be had (rule `isolation-missing`) or when threads run
-    already (rule `isolation-threads`): then nothing hostile may be touched.
+    Raises NeedMissing when neither Landlock nor seccomp can be had and that was not said to be wanted (rule
+    `isolation-missing`), or when threads run already (rule `isolation-threads`): then nothing hostile may be touched.
     """
     threads = sum(1 for _ in Path("/proc/self/task").iterdir())
     if threads != 1:
@@ -88,16 +96,18 @@ def confine(confinement: Confinement) -> tuple[str, ...]:
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     _set_limits(confinement)
     layers = ["no_new_privs", "rlimits"]
+    if namespaces.entered():
+        layers.append("namespaces")
     strong = [*_attempt(lambda: f"landlock-{landlock.restrict(confinement.readable, connects=confinement.connects)}")]
     layers += _attempt(_drop_user)
     prctl(PR_SET_DUMPABLE, 0)
     die_with_parent(parent)  # the drop cleared it
     strong += _attempt(lambda: _install(confinement))
-    if not strong:
-        raise NeedMissing(
-            "isolation-missing", "neither Landlock nor seccomp is available: a Linux 5.13 kernel has both"
-        )
-    return (*layers, *strong)
+    if strong:
+        return (*layers, *strong)
+    if confinement.unsafe:
+        return (*layers, UNSAFE)
+    raise NeedMissing("isolation-missing", "neither Landlock nor seccomp is available: a Linux 5.13 kernel has both")
 
 
 def _attempt(layer: Callable[[], str | None]) -> Iterable[str]:

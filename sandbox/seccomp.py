@@ -47,15 +47,18 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What happens on syscall `name`: `action` when every one of `matches` holds (none: always), else EPERM."""
+    """What happens on syscall `name`: `action` when every one of `matches` holds (none: always)."""
 
     name: str
     action: int = ALLOW
     matches: tuple[Match, ...] = ()
 
 
-def assemble(rules: Sequence[Rule]) -> bytes:
-    """The filter program: foreign architecture is killed, each rule as it says, everything else is EPERM.
+_EPERM = refuse(errno.EPERM)
+
+
+def assemble(rules: Sequence[Rule], otherwise: int = _EPERM) -> bytes:
+    """The filter program: foreign architecture is killed, each rule as it says, everything else as `otherwise` says.
 
     Calls that this machine does not have are left out. Two rules for one call: the first whose matches hold.
     """
@@ -72,13 +75,13 @@ def assemble(rules: Sequence[Rule]) -> bytes:
     ]
     for rule in rules:
         code += _assemble_rule(rule)
-    code.append(_op(_RETURN, refuse(errno.EPERM)))
+    code.append(_op(_RETURN, otherwise))
     return b"".join(code)
 
 
-def install(rules: Sequence[Rule]) -> None:
+def install(rules: Sequence[Rule], otherwise: int = _EPERM) -> None:
     """Put the filter on every thread of this process, for good. Needs no_new_privs. Raises OSError on refusal."""
-    program = assemble(rules)
+    program = assemble(rules, otherwise)
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // 8, ctypes.addressof(buffer))
     call = number("seccomp")

@@ -16,6 +16,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sandbox.namespaces import View
+
 _HERE = Path(__file__).resolve().parent
 
 MINIMAL_ENVIRONMENT: Mapping[str, str] = {
@@ -38,6 +40,12 @@ class Child:
     def returncode(self) -> int | None:
         """None while it was not reaped; negative is the signal that ended it."""
         return self._process.returncode
+
+    @property
+    def worker_pid(self) -> int:
+        """The process that runs the module: `pid`, or the one in the namespaces that `pid` waits for."""
+        inside = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return int(inside[0]) if inside else self.pid
 
     def is_alive(self) -> bool:
         """Whether it still runs. Does not reap, so that its group can be killed safely later."""
@@ -83,15 +91,20 @@ def spawn(
     arguments: Sequence[str] = (),
     environment: Mapping[str, str] = MINIMAL_ENVIRONMENT,
     stderr: int | None = None,
+    view: View | None = None,
 ) -> Child:
     """Start `module.main(channel, arguments)` in a child: `sys.executable -I`, directory `/`, no other descriptor.
+
+    With a `view` the module runs in namespaces of its own that show no more than that, where the machine lets them be
+    made; whether it did is among the layers that `confine` names.
 
     `channel` is the child's end of a socket pair and is closed here. `stderr` is a descriptor, or None to discard.
     Both ends of the channel should also be watched for end of file: it comes when the other side is gone.
     """
     with channel:
         script = str(_HERE / "child_main.py")
-        argv = [sys.executable, "-I", script, str(os.getpid()), str(channel.fileno()), module, *arguments]
+        places = "" if view is None else "\n".join(view.places(module))
+        argv = [sys.executable, "-I", script, str(os.getpid()), str(channel.fileno()), places, module, *arguments]
         return _start(argv, environment, None, stderr, "/", (channel.fileno(),))
 
 

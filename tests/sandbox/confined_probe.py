@@ -53,6 +53,14 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "open_environ": lambda: Path("/proc/self/environ").read_bytes(),
     "write_file": lambda: Path("/tmp/confined-probe").write_bytes(b"x"),
     "list_root": lambda: list(Path("/").iterdir()),
+    "names_in_root": lambda: " ".join(sorted(path.name for path in Path("/").iterdir())),
+    "processes": lambda: " ".join(path.name for path in Path("/proc").iterdir() if path.name.isdecimal()),
+    "capabilities": lambda: next(
+        line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff")
+    ),
+    "write_into_root": lambda: Path("/confined-probe").write_bytes(b"x"),
+    "write_into_package": lambda: Path(seccomp.__file__).with_name("x").write_bytes(b"x"),
+    "host_name": socket.gethostname,
     "tcp_socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).close(),
     "unix_socket": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).close(),
     "raw_socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1).close(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import select
 import signal
@@ -32,19 +33,26 @@ def _wait_until_gone(pid: int, timeout_s: float = 10) -> None:
         os.close(descriptor)
 
 
-@pytest.mark.parametrize("kind", ["none", "decoder", "fetcher", "program"])
-def test_no_child_survives_a_killed_parent(kind: str) -> None:
-    """SIGKILL of the parent ends the child, confined (and of another user) or not, ours or foreign."""
+@pytest.mark.parametrize(
+    "words",
+    [("none",), ("decoder",), ("fetcher",), ("program",), ("none", "view"), ("decoder", "view"), ("fetcher", "view")],
+    ids=" in a ".join,
+)
+def test_no_child_survives_a_killed_parent(words: tuple[str, ...]) -> None:
+    """SIGKILL of the parent ends the child, confined (and of another user) or not, in namespaces or not, ours or
+    foreign."""
     parent = subprocess.Popen(
-        [sys.executable, "-m", "tests.sandbox.family_probe", kind], cwd=ROOT, stdout=subprocess.PIPE
+        [sys.executable, "-m", "tests.sandbox.family_probe", *words], cwd=ROOT, stdout=subprocess.PIPE
     )
     assert parent.stdout is not None
     with parent.stdout:
-        pid = int(parent.stdout.readline())
-        os.kill(pid, 0)
+        pids = json.loads(parent.stdout.readline())["pids"]
+        for pid in pids:
+            os.kill(pid, 0)
         parent.kill()
         parent.wait()
-    _wait_until_gone(pid)
+    for pid in pids:
+        _wait_until_gone(pid)
 
 
 def test_a_child_inherits_nothing_but_its_channel(tmp_path: Path) -> None:
