@@ -59,9 +59,13 @@ def _row(result: QuestionResult, asked: str) -> dict[str, Any]:
 
 
 def _source(locator: Mapping[str, Any]) -> str:
-    """Where a part came from, in words: a URL, a path, or what it was made from."""
+    """Where a part came from, in words: a URL, a path, an object, bytes of the store, or what it was made from."""
     if "parent" in locator:
         return f"made from {locator['parent']}"
+    if locator.get("kind") == "s3":
+        return f"s3://{locator['bucket']}/{locator['key']}"
+    if locator.get("kind") == "blob":
+        return f"the store's {locator['digest']}"
     return str(locator.get("url") or locator.get("path") or "")
 
 

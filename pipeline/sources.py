@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from contracts.bundle import MediaSource
+from contracts.locator import BlobSource, FileSource, S3Source, UrlSource
 from contracts.records import AcquisitionRecord
 from intake.local_files import acquire_local
 from pipeline.steps import in_thread
 from pipeline.workshop import Workshop
+from storage.blob_sources import BlobSources
 
 
 async def acquire(
@@ -19,6 +21,14 @@ async def acquire(
 
     What the source itself refused or could not give is a record with a failure.
     """
-    if not source.is_url:
-        return await in_thread(acquire_local, folder, source.location, max_bytes, file.fileno())
-    return await shop.fetch(source.location, max_bytes=max_bytes, into=file.fileno())
+    into = file.fileno()
+    match source.source:
+        case UrlSource():
+            return await shop.fetch(source.location, max_bytes=max_bytes, into=into)
+        case FileSource(path):
+            return await in_thread(acquire_local, folder, path, max_bytes, into)
+        case S3Source() as named:
+            return await shop.objects.acquire(named, max_bytes=max_bytes, into=into, expected=source.sha256)
+        case BlobSource(digest):
+            blobs, tenant = BlobSources(shop.storage.blobs, shop.storage.ledger), shop.settings.tenant
+            return await in_thread(blobs.acquire, digest, tenant=tenant, max_bytes=max_bytes, into=into)

@@ -29,6 +29,8 @@ from serving.embedded_worker import EmbeddedWorker, release_of
 from serving.readiness import Verdict, check_ready
 from settings.values import Settings
 from storage.home import Storage, open_storage
+from storage.s3_client import S3Access
+from storage.s3_sources import S3Sources
 
 _FRAMES = Derivation()
 _log = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class Workshop:
     release: Release
     storage: Storage
     fetches: FetchQueue
+    objects: S3Sources
     decoders: DecoderPool
     workers: WorkerPool
 
@@ -61,12 +64,15 @@ class Workshop:
 async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Workshop]:
     """A workshop under `limits` (the deployment's, or narrower). Children start side by side.
 
-    Raises NeedMissing, StorageError or WorkerUnavailable when something it needs cannot be had.
+    Raises NeedMissing, StorageError or WorkerUnavailable when something it needs cannot be had, and InputError for
+    settings that contradict each other.
     """
     policy = settings.network_policy()
     if policy.is_unsafe:
         _log.warning("network policy %s is in force: fetches may reach more than the public web", policy.name)
+    objects = _objects(settings, limits)
     async with AsyncExitStack() as stack:
+        stack.callback(objects.close)
         storage = open_storage(settings.home)
         stack.callback(storage.close)
         fetcher, decoders = Fetcher(limits=limits), DecoderPool(limits=limits, workers=settings.decode_workers)
@@ -86,7 +92,20 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
         await stack.enter_async_context(workers)
         pace = FetchPace(settings.fetch_concurrency, settings.fetch_per_host, settings.fetch_tries)
         fetches = FetchQueue(fetcher, pace, limits)
-        yield Workshop(settings, limits, policy, release, storage, fetches, decoders, workers)
+        yield Workshop(settings, limits, policy, release, storage, fetches, objects, decoders, workers)
+
+
+def _objects(settings: Settings, limits: Limits) -> S3Sources:
+    access = S3Access(
+        endpoint_url=settings.s3_endpoint_url,
+        region=settings.s3_region,
+        access_key_id=settings.s3_access_key_id,
+        secret_access_key=settings.s3_secret_access_key,
+        session_token=settings.s3_session_token,
+        connect_s=limits.fetch_connect_s,
+        idle_s=limits.fetch_idle_s,
+    )
+    return S3Sources(access, settings.s3_source_buckets, limits)
 
 
 class _Worker:
