@@ -1,7 +1,9 @@
 """A program for the tests: a private network with a scripted name server, in which the real fetcher resolves.
 
 It moves itself into new network and mount namespaces, so it reaches nothing outside and nothing outside is changed.
-Prints one JSON object per URL: `host`, and `dialled` or `rule`. Exit code 77 where namespaces are not allowed.
+Prints one JSON object per URL: `host`, `answers` where they were refused, and `dialled` or `rule`; the last one was
+fetched while 200 names of another domain waited for an answer that never comes. Exit code 77 where namespaces are not
+allowed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from contracts.errors import EvidenceError
+from contracts.limits import Limits
 from contracts.network_policy import NetworkPolicy
 from intake.fetcher import Fetcher
 from tests.simulators.origin import answer, origin
@@ -34,6 +36,7 @@ ANSWERS: dict[str, list[list[str]]] = {
     "many.example.org": [[f"93.184.216.{last}" for last in range(40)]],
     "rebind.example.org": [["127.0.0.1"], ["169.254.169.254"]],
 }
+SILENT = "silent.example.net"
 ORDER = [*ANSWERS, "rebind.example.org", "missing.example.org"]
 
 
@@ -54,6 +57,8 @@ def _serve_names(server: socket.socket) -> None:
     while True:
         query, client = server.recvfrom(512)
         name, end = _question(query)
+        if name.endswith(SILENT):
+            continue
         kind = struct.unpack(">H", query[end : end + 2])[0]
         turns = ANSWERS.get(name, [])
         addresses: list[str] = []
@@ -74,18 +79,28 @@ def _question(query: bytes) -> tuple[str, int]:
 
 
 async def _fetch_all() -> None:
-    async with Fetcher(stderr=2) as fetcher, origin({"/": answer("200 OK", {"Connection": "close"}, b"x")}) as served:
+    limits = Limits().changed({"fetch_connect_s": 2.0})
+    scripts = {"/": answer("200 OK", {"Connection": "close"}, b"x")}
+    async with Fetcher(limits, stderr=2) as fetcher, origin(scripts) as served:
         for host in ORDER:
-            with tempfile.TemporaryFile() as file:
-                result: dict[str, object] = {"host": host}
-                try:
-                    url = served.url("/", host)
-                    record = await fetcher.fetch(url, policy=POLICY, max_bytes=9, into=file.fileno())
-                    record.had()
-                    result["dialled"] = record.hops[0].dialled
-                except EvidenceError as error:
-                    result["rule"] = error.rule
-            print(json.dumps(result), flush=True)
+            print(json.dumps(await _fetch(fetcher, host, served.url("/", host))), flush=True)
+        waiting = [f"{number}.{SILENT}" for number in range(200)]
+        tasks = [asyncio.create_task(_fetch(fetcher, host, served.url("/", host))) for host in waiting]
+        await asyncio.sleep(0)
+        print(json.dumps(await _fetch(fetcher, ORDER[0], served.url("/", ORDER[0]))), flush=True)
+        rules = {str(each["rule"]) for each in await asyncio.gather(*tasks)}
+        print(json.dumps({"host": SILENT, "rule": " ".join(sorted(rules))}), flush=True)
+
+
+async def _fetch(fetcher: Fetcher, host: str, url: str) -> dict[str, object]:
+    result: dict[str, object] = {"host": host}
+    with tempfile.TemporaryFile() as file:
+        record = await fetcher.fetch(url, policy=POLICY, max_bytes=9, into=file.fileno())
+    (hop,) = record.hops
+    if record.failure is None:
+        return result | {"dialled": hop.dialled}
+    refused = {"answers": len(hop.answers)} if hop.answers and not hop.vetted else {}
+    return result | refused | {"rule": record.failure.rule}
 
 
 def main() -> None:
