@@ -39,7 +39,7 @@ def mp3(source: Source) -> Layout:
     The first frame may hold what an encoder wrote about the others (Xing, Info): `frames_claimed` where it lied.
     """
     layout = Layout()
-    begin = _id3_end(source, 0)
+    begin = id3_end(source, 0)
     if begin and any(name in source.at(0, min(begin, _RESYNC_BYTES)) for name in _C2PA_NAMES):
         layout.add("c2pa_bytes", begin)
     claimed = _xing(source, begin)
@@ -54,7 +54,7 @@ def mp3(source: Source) -> Layout:
 def adts(source: Source) -> Layout:
     """ISO/IEC 13818-7 §6.2: frames that each say how long they are."""
     layout = Layout()
-    _, end = _frames(source, _id3_end(source, 0), _adts_frame, layout)
+    _, end = _frames(source, id3_end(source, 0), _adts_frame, layout)
     layout.end = _tags_end(source, end)
     return layout
 
@@ -120,8 +120,11 @@ def _adts_frame(head: bytes) -> Frame | None:
     return (length, (head[1] & 0xF8, rate_index)) if length > 7 and rate_index < 13 else None
 
 
-def _id3_end(source: Source, offset: int) -> int:
-    """ID3v2.4 §3.1: the size in four 7-bit bytes, without its header, and with a footer if the flags say so."""
+def id3_end(source: Source, offset: int) -> int:
+    """Where the ID3v2 tag at `offset` ends; `offset` itself when there is none.
+
+    ID3v2.4 §3.1: the size in four 7-bit bytes, without its header, and with a footer if the flags say so.
+    """
     head = source.at(offset, 10)
     if head[:3] != b"ID3" or len(head) < 10:
         return offset
@@ -157,7 +160,7 @@ def _tags_end(source: Source, offset: int) -> int:
             offset += place + 9
         elif head[:3] == b"TAG" and source.size_bytes - offset == 128:
             return source.size_bytes
-        elif head[:3] == b"ID3" and _id3_end(source, offset) <= source.size_bytes:
-            offset = _id3_end(source, offset)
+        elif head[:3] == b"ID3" and id3_end(source, offset) <= source.size_bytes:
+            offset = id3_end(source, offset)
         else:
             return offset

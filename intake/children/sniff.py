@@ -10,6 +10,7 @@ from typing import Any
 
 from contracts.artifact import MediaType, Modality
 from contracts.signatures import HEAD_BYTES, agreed_type
+from intake.children.audio_lengths import id3_end
 from intake.children.source import Source
 
 
@@ -32,6 +33,12 @@ def load_magic() -> Any:
 
 
 def sniff(source: Source, magic: Any, modality: Modality) -> MediaType:
-    """The accepted type on which libmagic and our table agree. Raises MediaRejected as `agreed_type` does."""
+    """The accepted type on which libmagic and our table agree. Raises MediaRejected as `agreed_type` does.
+
+    libmagic looks behind an ID3 tag for what it belongs to; one with a cover picture is longer than what libmagic is
+    given, so then it is given what stands behind.
+    """
     head = source.at(0, HEAD_BYTES)
-    return agreed_type(head, magic.from_buffer(head), modality)
+    tag_end = id3_end(source, 0)
+    judged = source.at(tag_end, HEAD_BYTES) if tag_end >= len(head) else head
+    return agreed_type(head, magic.from_buffer(judged), modality)
