@@ -120,7 +120,10 @@ class Fetcher:
 
     async def _measure(self, session: FetchSession, done: Done, max_bytes: int, into: int) -> Digest:
         own = os.dup(into)  # the caller may close its own while a thread still reads
-        hasher = await asyncio.to_thread(_hash_and_close, own, max_bytes)
+        if os.fstat(own).st_size <= CHUNK_BYTES:  # a thread costs more than hashing one chunk
+            hasher = _hash_and_close(own, max_bytes)
+        else:
+            hasher = await asyncio.to_thread(_hash_and_close, own, max_bytes)
         if (hasher.size_bytes, str(hasher.digest())) != (done.size_bytes, done.digest):
             reason = f"said {done.size_bytes} bytes with {done.digest}, the file has {hasher.size_bytes} bytes"
             session.fail(ChildFailed("fetcher-digest", reason))
