@@ -6,6 +6,7 @@ of it. Sources: EXIF 2.32 §4.6, ICC.1:2022 §7.2 and §9.2.41, ISO 6709 annex H
 
 from __future__ import annotations
 
+import codecs
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +25,7 @@ _CONTAINER_KEYS = {
     "claimed_location": ("com.apple.quicktime.location.iso6709", "location"),
 }
 _ICC_TAGS_MAX = 100
+_NAME_ENCODING = codecs.lookup("utf-16-be").name  # looked up here: a confined process loads no codec
 
 
 def exif_claims(image: Image.Image) -> dict[str, int | str]:
@@ -107,7 +109,7 @@ def _described(tag: bytes) -> str | None:
         return tag[12 : 12 + length].decode("ascii", "replace")
     if tag[:4] == b"mluc" and len(tag) >= 28:  # version 4: the first of the localised names, UTF-16
         length, offset = struct.unpack(">II", tag[20:28])
-        return tag[offset : offset + length].decode("utf-16-be", "replace")
+        return tag[offset : offset + length].decode(_NAME_ENCODING, "replace")
     return None
 
 
