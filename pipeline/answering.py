@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from contracts.answer import check_answer, check_schema
@@ -26,9 +27,10 @@ from contracts.receipt import receipt_id
 from contracts.request import ChatRequest, build_request
 from contracts.result import QuestionResult
 from contracts.retry import RetryChangedBudget, Stop, Tried, next_step, retry_delay_s
-from pipeline.acquiring import MediaBudget, acquire_part
+from pipeline.acquiring import Acquirer, MediaBudget
 from pipeline.holding import staged, while_renewing
 from pipeline.notes import Notes, RunFacts
+from pipeline.remembering import FailureMemory
 from pipeline.reusing import find_answer
 from pipeline.steps import in_thread, to_the_end
 
@@ -37,7 +39,8 @@ _log = logging.getLogger(__name__)
 
 class Answerer:
     """Answers questions of one run. `folder` is the bundle's, `quarantine` the run's own; `again` asks the engine
-    also where the ledger has the answer. `jitter` (0 to 1) spreads the pauses before later tries."""
+    also where the ledger has the answer, and sources also where it has that they failed for good. Parts that name one
+    of the `repeated` URLs share its fetch. `jitter` (0 to 1) spreads the pauses before later tries."""
 
     def __init__(
         self,
@@ -46,12 +49,18 @@ class Answerer:
         folder: Path,
         quarantine: Path,
         again: bool,
+        repeated: frozenset[str] = frozenset(),
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._facts = facts
         self._shop = facts.shop
-        self._folder = folder
-        self._quarantine = quarantine
+        self._acquirer = Acquirer(
+            facts.shop,
+            folder=folder,
+            quarantine=quarantine,
+            repeated=repeated,
+            memory=None if again else FailureMemory(facts.shop, facts.bundle_digest),
+        )
         self._again = again
         self._jitter = jitter
 
@@ -138,8 +147,8 @@ class Answerer:
             if isinstance(part, TextPart):
                 parts.append(part)
                 continue
-            notes.acquired[index] = await acquire_part(
-                self._shop, part, folder=self._folder, quarantine=self._quarantine, budget=budget
+            notes.acquired[index] = await self._acquirer.acquire(
+                part, name=f"{notes.id}/{index}", budget=budget, noted=partial(notes.asked_for, index)
             )
             parts.append(notes.acquired[index].part)
         return Question(
@@ -172,7 +181,7 @@ class Answerer:
 
     def _open_attempt(self, notes: Notes) -> None:
         now = time.time()
-        self._shop.storage.receipts.open_attempt(notes.draft(now), now)
+        self._shop.storage.receipts.open_attempt(notes.draft(now), now, notes.untold())
         notes.is_open = True
 
     async def _submit(self, notes: Notes, request: ChatRequest) -> None:

@@ -38,13 +38,16 @@ from contracts.receipt import (
     exact,
     timestamp,
 )
+from contracts.records import AcquisitionRecord
 from contracts.request import ChatRequest, question_document
 from contracts.retry import Tried
 from contracts.version import VERSION
 from inference.client import Submission
-from pipeline.acquiring import AcquiredPart
+from pipeline.acquiring import SHARED, AcquiredPart
+from pipeline.remembering import REMEMBERED
 from pipeline.reusing import FoundAnswer
 from pipeline.workshop import Workshop
+from storage.acquisitions import PartAcquisition
 
 _KINDS: dict[Modality, Literal["image", "audio", "video"]] = {
     Modality.IMAGE: "image",
@@ -68,7 +71,10 @@ class RunFacts:
 
 @dataclass(slots=True)
 class Notes:
-    """One attempt, as far as it came. `number` counts the tries of its question within the run, from 1."""
+    """One attempt, as far as it came. `number` counts the tries of its question within the run, from 1.
+
+    `records` are the acquisitions by part, had or not; those `told` are in the ledger with an earlier attempt.
+    """
 
     facts: RunFacts
     asked: BundleQuestion
@@ -77,6 +83,8 @@ class Notes:
     id: str = field(default_factory=lambda: f"attempt-{uuid.uuid4().hex}")
     request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     acquired: dict[int, AcquiredPart] = field(default_factory=dict)
+    records: dict[int, PartAcquisition] = field(default_factory=dict)
+    told: frozenset[int] = frozenset()
     question: Question | None = None
     request: ChatRequest | None = None
     reused: FoundAnswer | None = None
@@ -103,11 +111,30 @@ class Notes:
     def again(self, now: float, max_tokens: int) -> Notes:
         """The next attempt of the same question: new ids, what was acquired, and a budget of `max_tokens`."""
         asked = None if self.question is None else replace(self.question, max_output_tokens=max_tokens)
-        return Notes(self.facts, self.asked, now, self.number + 1, acquired=dict(self.acquired), question=asked)
+        return Notes(
+            self.facts,
+            self.asked,
+            now,
+            self.number + 1,
+            acquired=dict(self.acquired),
+            records=dict(self.records),
+            told=frozenset(self.records),
+            question=asked,
+        )
 
     def bare(self) -> None:
         """Forget what was found on the way: for the receipt that says that these notes could not be written."""
-        self.acquired, self.question, self.request, self.submission, self.reused = {}, None, None, None, None
+        self.acquired, self.records, self.question, self.request = {}, {}, None, None
+        self.submission, self.reused = None, None
+
+    def asked_for(self, index: int, record: AcquisitionRecord, max_bytes: int) -> None:
+        """How part `index` was had, or not."""
+        is_own = not {REMEMBERED, SHARED} & record.origin.keys()
+        self.records[index] = PartAcquisition(index, max_bytes, record, is_own)
+
+    def untold(self) -> list[PartAcquisition]:
+        """The acquisitions that are this attempt's own."""
+        return [each for index, each in sorted(self.records.items()) if index not in self.told]
 
     def failed(self, error: EvidenceError) -> None:
         """The outcome that `error` means."""
@@ -159,7 +186,8 @@ class Notes:
         part, acquired = self.asked.parts[index], self.acquired.get(index)
         if isinstance(part, TextPart):
             return PartRecord(index=index, kind="text", text=part.text)
-        kind = _KINDS[part.modality]
+        kind, known = _KINDS[part.modality], self.records.get(index)
+        acquisition = None if known is None else exact(known.record.to_json())
         if acquired is None:
             locator = part.source
             return PartRecord(
@@ -167,6 +195,7 @@ class Notes:
                 kind=kind,
                 locator=locator.to_json(),
                 locator_digest=str(locator_digest(locator)),
+                acquisition=acquisition,
                 provenance=_provenance(part),
             )
         seen = acquired.part
@@ -182,7 +211,7 @@ class Notes:
             original=None if acquired.original == seen.artifact.digest else str(acquired.original),
             locator=exact(seen.locator.to_json()),
             locator_digest=str(locator_digest(seen.locator)),
-            acquisition=exact(acquired.record.to_json()),
+            acquisition=acquisition,
             inspection=exact(acquired.inspection.findings),
             provenance=_provenance(part),
         )

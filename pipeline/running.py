@@ -20,6 +20,7 @@ from contracts.errors import InputError, StorageError
 from contracts.limits import Limits
 from contracts.question import TextPart
 from contracts.result import QuestionResult, ResultEngine
+from pipeline.acquiring import repeated_urls
 from pipeline.answering import Answerer
 from pipeline.notes import RunFacts
 from pipeline.report import write_report
@@ -69,7 +70,10 @@ class Run:
         self._engine = ResultEngine(release.name, str(release.identity()), release.calibration_model)
         self._shop = shop
         self._quarantine = shop.storage.quarantine / facts.run
-        self._answerer = Answerer(facts, folder=loaded.folder, quarantine=self._quarantine, again=again)
+        repeated = repeated_urls(self.questions) if shop.settings.fetch_dedupe else frozenset()
+        self._answerer = Answerer(
+            facts, folder=loaded.folder, quarantine=self._quarantine, again=again, repeated=repeated
+        )
         self._in_work = asyncio.Semaphore(shop.settings.lookahead_questions + shop.settings.worker_slots)
         self._answering: set[asyncio.Task[QuestionResult]] = set()
         self._is_ending = False
@@ -166,7 +170,8 @@ class Run:
 async def open_run(settings: Settings, loaded: LoadedBundle, *, again: bool) -> AsyncIterator[Run]:
     """A run, closed at the end of the block also when it is canceled.
 
-    `again` asks the engine also where the ledger already has its answer. Raises what `open_workshop` raises.
+    `again` asks the engine, and sources that failed for good, also where the ledger already has their answer. Raises
+    what `open_workshop` raises.
     """
     async with open_workshop(settings, loaded.limits) as shop:
         await in_thread(_collect_the_dead, shop)

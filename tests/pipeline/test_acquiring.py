@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from contracts.digest import Digest
 from contracts.errors import FetchError, IntegrityError, MediaRejected, PolicyDenied
 from contracts.limits import Limits
 from contracts.locator import Derived, FileSource, UrlSource
-from pipeline.acquiring import AcquiredPart, MediaBudget, acquire_part
+from contracts.records import AcquisitionRecord
+from pipeline.acquiring import AcquiredPart, Acquirer, MediaBudget
 from pipeline.workshop import Workshop, open_workshop
 from tests.media_samples import encode, mp4, picture, sound
 from tests.pipeline.desk import PNG, served, settings_of
@@ -25,7 +27,11 @@ class _Bench:
 
     def __init__(self, shop: Workshop, folder: Path) -> None:
         self.shop = shop
+        self.records: list[AcquisitionRecord] = []
         self._folder = folder
+
+    def _noted(self, record: AcquisitionRecord, _: int) -> None:
+        self.records.append(record)
 
     def put(self, name: str, data: bytes) -> None:
         (self._folder / name).write_bytes(data)
@@ -34,7 +40,8 @@ class _Bench:
         quarantine = self.shop.storage.quarantine / "tests"
         quarantine.mkdir(parents=True, exist_ok=True)
         budget = budget or MediaBudget(self.shop.limits)
-        part = await acquire_part(self.shop, source, folder=self._folder, quarantine=quarantine, budget=budget)
+        acquirer = Acquirer(self.shop, folder=self._folder, quarantine=quarantine)
+        part = await acquirer.acquire(source, name="attempt/0", budget=budget, noted=self._noted)
         assert list(quarantine.iterdir()) == []
         return part
 
@@ -115,26 +122,36 @@ async def test_other_modality_is_decoded(tmp_path: Path) -> None:
                 await bench.acquire(MediaSource(Modality.AUDIO, "one.png"))
 
 
-async def test_sha256(tmp_path: Path) -> None:
-    """Bytes that are not those the bundle names are refused naming both digests, and are not kept."""
+@pytest.mark.parametrize("keep", [False, True], ids=["dropped", "kept aside"])
+async def test_sha256(tmp_path: Path, keep: bool) -> None:
+    """Bytes that are not those the bundle names, from any source, are refused; the record has both digests, and the
+    store has the bytes only where the policy says so, which the record says then."""
     expected, actual = Digest.of(b"something else"), Digest.of(PNG)
-    async with ScriptedWorker(served()) as worker:
-        settings = settings_of(tmp_path / "home", worker_url=worker.url)
-        async with open_workshop(settings, settings.limits) as shop:
+    async with origin({"/one.png": answer("200 OK", body=PNG)}) as web, ScriptedWorker(served()) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url, port=web.port)
+        async with open_workshop(settings, settings.limits) as opened:
+            shop = replace(opened, policy=replace(opened.policy, keep_mismatched=keep))
             bench = _Bench(shop, tmp_path)
             bench.put("one.png", PNG)
-            with pytest.raises(IntegrityError) as raised:
-                await bench.acquire(MediaSource(Modality.IMAGE, "one.png", sha256=expected))
-            assert not shop.storage.blobs.exists(actual)
+            for location in ("one.png", web.url("/one.png")):
+                with pytest.raises(IntegrityError) as raised:
+                    await bench.acquire(MediaSource(Modality.IMAGE, location, sha256=expected))
+                assert raised.value.rule == "sha256-mismatch"
+                assert str(expected) in raised.value.reason
+                assert str(actual) in raised.value.reason
+            assert shop.storage.blobs.exists(actual) is keep
             await bench.acquire(MediaSource(Modality.IMAGE, "one.png", sha256=actual))
-    assert raised.value.rule == "sha256-mismatch"
-    assert str(expected) in raised.value.reason
-    assert str(actual) in raised.value.reason
+    *mismatched, had = bench.records
+    for record in mismatched:
+        assert (record.digest, record.expected_digest, record.size_bytes) == (actual, expected, len(PNG))
+        assert record.origin == ({"kept": str(actual)} if keep else {})
+        assert record.failure is not None
+    assert (had.expected_digest, had.failure) == (actual, None)
 
 
 async def test_fetched(tmp_path: Path) -> None:
     """A URL's bytes come through the fetcher under the policy in force; what the origin refuses or the policy denies
-    is an error by its rule."""
+    is an error by its rule; each leaves a record."""
     audio = sound("flac")
     scripts = {"/a.flac": answer("200 OK", body=audio), "/gone": answer("404 Not Found")}
     async with origin(scripts) as web, ScriptedWorker(served()) as worker:
@@ -146,6 +163,10 @@ async def test_fetched(tmp_path: Path) -> None:
                 await bench.acquire(MediaSource(Modality.AUDIO, web.url("/gone")))
             with pytest.raises(PolicyDenied):
                 await bench.acquire(MediaSource(Modality.AUDIO, f"{worker.url}/x"))
+            with pytest.raises(FetchError, match="no such file"):
+                await bench.acquire(MediaSource(Modality.AUDIO, "absent.flac"))
+    ends = [(record.source, record.failure and record.failure.rule) for record in bench.records]
+    assert ends == [("url", None), ("url", "http-status"), ("url", "port"), ("file", "file-missing")]
     assert part.part.artifact.digest == Digest.of(audio)
     assert isinstance(part.part.locator, UrlSource)
     assert part.record.size_bytes == len(audio)
