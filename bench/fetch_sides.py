@@ -53,9 +53,9 @@ class Run:
 class _Watch:
     """Time, CPU and memory of the processes of one client, from its making on."""
 
-    def __init__(self, load: Load, **children: int) -> None:
+    def __init__(self, load: Load, child: int | None = None) -> None:
         self._load = load
-        self._children = children
+        self._children = {} if child is None else _family(child)
         self._done = 0
         self._run = Run()
         self._begin, self._cpu = time.perf_counter(), self._cpu_now()
@@ -87,6 +87,12 @@ class _Watch:
     def _peaks(self) -> dict[str, int]:
         own = {"own": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
         return own | {name: _peak(pid) for name, pid in self._children.items()}
+
+
+def _family(pid: int) -> dict[str, int]:
+    """`child`, and what it started in namespaces of its own as `inner`, by process id."""
+    started = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {"child": pid} | {"inner": each for inner in started for each in _family(int(inner)).values()}
 
 
 def _peak(pid: int) -> int:
@@ -137,8 +143,8 @@ async def ours(load: Load) -> Run:
                 record = await fetcher.fetch(url, policy=LOOPBACK, max_bytes=limit, into=file.fileno())
                 return record.had()[1]
 
-        assert fetcher.pid is not None
-        return await _spread(load, _Watch(load, child=fetcher.pid), one)
+        assert fetcher.worker_pid is not None
+        return await _spread(load, _Watch(load, child=fetcher.worker_pid), one)
 
 
 async def aiohttp(load: Load, *, writes: bool = True) -> Run:
