@@ -34,9 +34,13 @@ from intake.frames import (
     memory_file,
     read_report,
 )
+from sandbox.confine import RESOLVER_FILES, UNSAFE
+from sandbox.namespaces import View
 from sandbox.spawn import MINIMAL_ENVIRONMENT, Child, spawn
 
-_ENVIRONMENT: Mapping[str, str] = {**MINIMAL_ENVIRONMENT, "RES_OPTIONS": "timeout:2 attempts:2"}
+ENVIRONMENT: Mapping[str, str] = {**MINIMAL_ENVIRONMENT, "RES_OPTIONS": "timeout:2 attempts:2"}
+VIEW = View(("intake",), RESOLVER_FILES)
+"""What there is for the fetcher beside the interpreter: no other file of the host, where namespaces can be made."""
 _START_S = 30.0  # imports and the TLS context take 0.4 s on an idle machine
 _POLICIES = 64  # that a child knows at once; one of an earlier fetch is told again when it is needed
 _log = logging.getLogger(__name__)
@@ -51,6 +55,7 @@ class FetchPlan:
     stderr: int | None
     silence_s: float
     module: str
+    unsafe: bool
 
 
 class FetchSession:
@@ -73,13 +78,15 @@ class FetchSession:
         """Start a child and wait until it is confined. Raises NeedMissing, or ChildFailed `fetcher-start`."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         channel = PacketChannel(ours)
-        child = spawn(plan.module, channel=theirs, environment=_ENVIRONMENT, stderr=plan.stderr)
+        child = spawn(plan.module, channel=theirs, environment=ENVIRONMENT, stderr=plan.stderr, view=VIEW)
         session = cls(child, channel, plan.limits.fetch_total_s + plan.silence_s)
         try:
             async with asyncio.timeout(_START_S):
                 with memory_file((plan.extra_anchors or "").encode()) as anchors:
-                    await channel.send(Configure(asdict(plan.limits)), [anchors])
+                    await channel.send(Configure(asdict(plan.limits), plan.unsafe), [anchors])
                 session.layers = await session._receive_ready()
+                if UNSAFE in session.layers:
+                    _log.warning("the fetcher runs without isolation, as the settings let it")
         except (TimeoutError, OSError) as error:
             session.fail(ChildFailed("fetcher-start", "ended"))
             raise ChildFailed("fetcher-start", f"the fetcher did not start ({type(error).__name__})") from error

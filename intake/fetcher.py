@@ -38,7 +38,7 @@ class Fetcher:
     Use it from one event loop, whose thread must live as long as the fetcher: the child dies with that thread.
     `extra_anchors` are PEM certificates to trust beside the public ones; `stderr` a descriptor for the child's. A child
     that says nothing for `silence_s` seconds after the total deadline, which it should have noticed itself, is killed.
-    `module` is what the child runs.
+    `module` is what the child runs. `unsafe` lets it start where neither Landlock nor seccomp can be had.
     """
 
     def __init__(
@@ -49,8 +49,9 @@ class Fetcher:
         stderr: int | None = None,
         silence_s: float = 10.0,
         module: str = "intake.children.fetch",
+        unsafe: bool = False,
     ) -> None:
-        self._plan = FetchPlan(limits or Limits(), extra_anchors, stderr, silence_s, module)
+        self._plan = FetchPlan(limits or Limits(), extra_anchors, stderr, silence_s, module, unsafe)
         self._starting = asyncio.Lock()
         self._in_flight = asyncio.Semaphore(_most_in_flight())
         self._session: FetchSession | None = None
@@ -74,6 +75,11 @@ class Fetcher:
     def pid(self) -> int | None:
         """The present child's process id, for status displays."""
         return None if self._session is None else self._session.child.pid
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The process that does the work: the present child, or the one in its namespaces that it waits for."""
+        return None if self._session is None else self._session.child.worker_pid
 
     async def fetch(self, url: str, *, policy: NetworkPolicy, max_bytes: int, into: int) -> AcquisitionRecord:
         """Fetch `url` into the empty regular file `into` (a descriptor; its position does not move).

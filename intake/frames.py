@@ -38,9 +38,11 @@ class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
 
 
 class Configure(Frame, frozen=True, tag="configure"):
-    """First to the fetcher: the limits in force. Its descriptor holds trust anchors (PEM) beside the public ones."""
+    """First to the fetcher: the limits in force. Its descriptor holds trust anchors (PEM) beside the public ones.
+    `unsafe`: start also without isolation."""
 
     limits: dict[str, float]
+    unsafe: bool = False
 
 
 class Policy(Frame, frozen=True, tag="policy"):

@@ -78,7 +78,8 @@ def _prepare(configuration: Configure, extra_anchors: str) -> tuple[Exchange, tu
         raise NeedMissing("trust-anchors", f"the trust anchors cannot be read: {error.reason or 'no PEM'}") from error
     _load_what_loads_late()
     largest = max(limits.image_bytes, limits.audio_bytes, limits.video_bytes)
-    layers = confine(fetcher(MEMORY_BYTES, file_bytes=largest, open_files=OPEN_FILES))
+    rights = fetcher(MEMORY_BYTES, file_bytes=largest, open_files=OPEN_FILES, unsafe=configuration.unsafe)
+    layers = confine(rights)
     threading.stack_size(STACK_BYTES)
     names = Names(ThreadPoolExecutor(THREADS, thread_name_prefix="names"))
     return Exchange(limits, Connector(limits, context, names)), layers

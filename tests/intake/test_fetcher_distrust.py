@@ -75,7 +75,7 @@ async def test_a_child_that_stops_reading_ends_every_fetch() -> None:
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()).fileno() for _ in range(600)]
         async with Fetcher(QUICK, module="tests.intake.lying_fetcher", silence_s=0.5) as fetcher:
-            stopped = fetcher.pid
+            stopped = fetcher.worker_pid
             assert stopped is not None
             os.kill(stopped, signal.SIGSTOP)
             fetches = (fetcher.fetch(URL + "truth", policy=PUBLIC_WEB, max_bytes=100, into=file) for file in files)
@@ -83,7 +83,7 @@ async def test_a_child_that_stops_reading_ends_every_fetch() -> None:
                 ends = await asyncio.gather(*fetches, return_exceptions=True)
             assert {type(end) for end in ends} == {ChildFailed}
             assert await fetch(fetcher, "truth") == 16
-            assert fetcher.pid != stopped
+            assert fetcher.worker_pid != stopped
 
 
 async def test_a_policy_may_be_longer_than_a_packet() -> None:
