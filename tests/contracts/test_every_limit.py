@@ -124,7 +124,7 @@ BOUNDS = {
     "fetch_header_bytes": Bound("header-bytes", _CONNECTION, _STEP_8),
     "fetch_headers": Bound("header-count", _CONNECTION, _STEP_8),
     "fetch_interim": Bound("interim-count", _CONNECTION, _STEP_8),
-    "fetch_framing_bytes": Bound("framing-bytes", _CONNECTION, _STEP_8),
+    "fetch_framing_bytes": Bound("framing-bytes", "intake/children/fetch_body.py", _STEP_8),
     "dns_answers": Bound(
         "dns-answers-over-limit",
         "contracts/network_policy.py",

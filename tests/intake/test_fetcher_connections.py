@@ -115,3 +115,27 @@ async def test_a_kept_connection_that_the_server_closes_is_no_failure(fetcher: F
         record, _ = await fetch(fetcher, served.url)
         assert record.failure is not None
         assert (record.failure.rule, served.connections) == ("connection-lost", 3)
+
+
+async def test_step_6_nothing_of_ours_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No proxy of the environment is asked, no cookie comes back, no redirect tells where it came from."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    heads: list[bytes] = []
+
+    async def remember(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        cookie = b"Set-Cookie: a=b\r\nContent-Length: 0\r\n"
+        for each in (b"HTTP/1.1 302 Found\r\n" + cookie + b"Location: /b?c\r\n\r\n", one(b"x"), one(b"y")):
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(each)
+        await reader.read()
+
+    async with Fetcher() as fetcher, hostile(remember) as served:
+        assert (await fetch(fetcher, served.url))[1] == b"x"
+        assert (await fetch(fetcher, served.url))[1] == b"y"
+    for head, path in zip(heads, (b"/", b"/b?c", b"/"), strict=True):
+        first, *lines, _, _ = head.split(b"\r\n")
+        assert first == b"GET " + path + b" HTTP/1.1"
+        sent = dict(line.split(b": ", 1) for line in lines)
+        assert set(sent) == {b"Host", b"User-Agent", b"Accept", b"Accept-Encoding"}
+        assert sent[b"Accept-Encoding"] == b"identity"
