@@ -89,10 +89,13 @@ class _Watch:
         return own | {name: _peak(pid) for name, pid in self._children.items()}
 
 
-def _family(pid: int) -> dict[str, int]:
-    """`child`, and what it started in namespaces of its own as `inner`, by process id."""
+def _family(pid: int, name: str = "child") -> dict[str, int]:
+    """A process and what it started, as a child does that has namespaces of its own, by name."""
     started = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return {"child": pid} | {"inner": each for inner in started for each in _family(int(inner)).values()}
+    family = {name: pid}
+    for each in started:
+        family |= _family(int(each), f"{name}'s")
+    return family
 
 
 def _peak(pid: int) -> int:
@@ -143,8 +146,7 @@ async def ours(load: Load) -> Run:
                 record = await fetcher.fetch(url, policy=LOOPBACK, max_bytes=limit, into=file.fileno())
                 return record.had()[1]
 
-        assert fetcher.worker_pid is not None
-        return await _spread(load, _Watch(load, child=fetcher.worker_pid), one)
+        return await _spread(load, _Watch(load, fetcher.pid), one)
 
 
 async def aiohttp(load: Load, *, writes: bool = True) -> Run:
