@@ -12,12 +12,14 @@ from typing import BinaryIO
 
 from contracts.digest import CHUNK_BYTES, Digest, Hasher
 from contracts.errors import EvidenceError, FetchError, InputError, StorageError
+from contracts.receipt import timestamp
 from contracts.records import AcquisitionRecord
 from sandbox.linux import syscall
 
 _OPENAT2 = 437  # the same number on every architecture
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # a pipe must not make us wait for its writer
+_NAMED = os.O_PATH | os.O_CLOEXEC  # names the file without opening it: opening a pipe waits, a device may act
+_TICK_NS = 20_000_000  # the coarsest clock that kernels stamp files by (HZ=100), twice
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EPERM, errno.E2BIG})  # an old kernel, or a container's filter
 
 
@@ -25,35 +27,36 @@ def open_beneath(folder: Path, relative: str, max_bytes: int) -> BinaryIO:
     """Open the regular file `relative` beneath `folder`, of at most `max_bytes` bytes.
 
     Links are followed only as long as they stay inside (openat2(2), RESOLVE_BENEATH); where the kernel lacks that, no
-    link is followed at all. Raises InputError `path-leaves-folder` or `not-a-regular-file`, FetchError `file-missing`,
-    `file-unreadable` or `file-over-limit`.
+    link is followed at all. What is no regular file is never opened. Raises InputError `path-leaves-folder` or
+    `not-a-regular-file`, FetchError `file-missing`, `file-unreadable` or `file-over-limit`.
     """
     parts = _parts(relative)
     try:
         root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            descriptor = _open_parts(root, parts)
+            named = _name_parts(root, parts)
         finally:
             os.close(root)
+        try:
+            _check(relative, os.fstat(named), max_bytes)
+            return Path(f"/proc/self/fd/{named}").open("rb", buffering=0)  # the very file that was checked
+        finally:
+            os.close(named)
     except OSError as error:
         raise _refusal(relative, error) from error
-    try:
-        _check(relative, os.fstat(descriptor), max_bytes)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return os.fdopen(descriptor, "rb", buffering=0)
 
 
 def acquire_local(folder: Path, relative: str, max_bytes: int, into: int) -> AcquisitionRecord:
     """Copy `relative` into the descriptor `into`, hashing what is copied.
 
-    Raises what `open_beneath` does, and FetchError `changed-while-read` if size or time of modification differ
-    afterwards, or `file-over-limit` if it grew over the limit meanwhile.
+    Raises what `open_beneath` does, and FetchError `changed-while-read` if its size or a time of it differ afterwards,
+    or `file-over-limit` if it grew over the limit meanwhile. The time of the inode's change cannot be set back, and
+    also tells of a file that was moved away or replaced. The record's `origin` says when the file was modified, and
+    how many names it has where it has others (`hard_links`): they may lie outside the folder, and nobody can tell.
     """
     started_at, started = time.time(), time.monotonic()
     with open_beneath(folder, relative, max_bytes) as file:
-        before = os.fstat(file.fileno())
+        before = _settled(file.fileno())
         hasher = Hasher()
         while data := file.read(CHUNK_BYTES):
             if hasher.size_bytes + len(data) > max_bytes:
@@ -61,7 +64,7 @@ def acquire_local(folder: Path, relative: str, max_bytes: int, into: int) -> Acq
             _write(into, data, hasher.size_bytes)
             hasher.update(data)
         after = os.fstat(file.fileno())
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or hasher.size_bytes != after.st_size:
+    if _state(before) != _state(after) or hasher.size_bytes != after.st_size:
         raise FetchError("changed-while-read", f"{relative}: {before.st_size} bytes before, {after.st_size} after")
     return AcquisitionRecord(
         source="file",
@@ -71,7 +74,27 @@ def acquire_local(folder: Path, relative: str, max_bytes: int, into: int) -> Acq
         seconds=time.monotonic() - started,
         size_bytes=hasher.size_bytes,
         digest=hasher.digest(),
+        origin=_origin(before),
     )
+
+
+def _settled(descriptor: int) -> os.stat_result:
+    """The file's state, once the clock that stamps files has left its last change behind: a change in the same tick
+    would have the same stamp. Waits for a tick at most, and only where the file was changed just now."""
+    status = os.fstat(descriptor)
+    while abs(time.time_ns() - status.st_ctime_ns) <= _TICK_NS:
+        time.sleep(0.002)
+        status = os.fstat(descriptor)
+    return status
+
+
+def _state(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _origin(status: os.stat_result) -> dict[str, str]:
+    modified = {"modified_at": timestamp(status.st_mtime)}
+    return modified if status.st_nlink == 1 else {**modified, "hard_links": str(status.st_nlink)}
 
 
 def _parts(relative: str) -> tuple[str, ...]:
@@ -81,8 +104,9 @@ def _parts(relative: str) -> tuple[str, ...]:
     return path.parts
 
 
-def _open_parts(root: int, parts: tuple[str, ...]) -> int:
-    how = struct.pack("=QQQ", _FLAGS, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+def _name_parts(root: int, parts: tuple[str, ...]) -> int:
+    """A descriptor that only names the file (O_PATH)."""
+    how = struct.pack("=QQQ", _NAMED, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
     try:
         return syscall(_OPENAT2, root, os.fsencode("/".join(parts)), how, len(how))
     except OSError as error:
@@ -92,16 +116,18 @@ def _open_parts(root: int, parts: tuple[str, ...]) -> int:
 
 
 def _walk(root: int, parts: tuple[str, ...]) -> int:
-    """Open one component after the other, following no link."""
+    """Name one component after the other, following no link."""
     current = os.dup(root)
     for position, part in enumerate(parts):
         last = position == len(parts) - 1
-        flags = _FLAGS if last else os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         try:
-            inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=current)
+            inner = os.open(part, _NAMED | os.O_NOFOLLOW | (0 if last else os.O_DIRECTORY), dir_fd=current)
         finally:
             os.close(current)
         current = inner
+    if stat.S_ISLNK(os.fstat(current).st_mode):  # O_PATH names a link itself
+        os.close(current)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     return current
 
 
@@ -110,8 +136,6 @@ def _refusal(relative: str, error: OSError) -> EvidenceError:
         return InputError("path-leaves-folder", f"{relative}: a link leads out of the bundle's folder")
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return FetchError("file-missing", f"{relative}: there is no such file")
-    if error.errno == errno.ENXIO:
-        return InputError("not-a-regular-file", f"{relative}: expected a regular file")
     return FetchError("file-unreadable", f"{relative}: cannot be opened (errno {error.errno})")
 
 
