@@ -54,13 +54,15 @@ def pour(start: bytes, piece: bytes, every_s: float = 0.0) -> Turn:
 
 
 def reset(start: bytes = b"") -> Turn:
-    """`start` after the request (at once, if there is none), then a TCP reset."""
+    """`start` after the request, then a TCP reset; without a start at the first byte, be it of a handshake."""
 
     async def turn(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if start:
             await reader.readuntil(b"\r\n\r\n")
             writer.write(start)
             await writer.drain()
+        else:
+            await reader.read(1)
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
 
