@@ -26,6 +26,9 @@ UNSAFE = "unsafe-no-landlock-no-seccomp"
 """Named as a layer where there is none that could hold hostile code, and the operator had it so."""
 _CLONE_THREAD = 0x00010000
 _AF_INET, _AF_INET6, _SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE_MASK = 2, 10, 1, 2, 0xF
+_IPPROTO_DEFAULT, _IPPROTO_TCP, _IPPROTO_UDP = 0, 6, 17
+_F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
+_TCGETS, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX = 0x5401, 0x541B, 0x5421, 0x5450, 0x5451
 
 _COMPUTE = (
     "read write readv writev pread64 pwrite64 lseek ftruncate close close_range fstat dup dup3 fcntl poll ppoll "
@@ -36,10 +39,12 @@ _COMPUTE = (
     "recvfrom sendto getrlimit setrlimit"
 )
 _NETWORK = (
-    "connect getsockopt setsockopt getsockname getpeername shutdown recvmmsg sendmmsg ioctl epoll_create1 epoll_ctl "
+    "connect getsockopt setsockopt getsockname getpeername shutdown recvmmsg sendmmsg epoll_create1 epoll_ctl "
     "epoll_wait epoll_pwait epoll_pwait2 eventfd2 pipe2 openat newfstatat statx faccessat faccessat2 readlinkat "
     "getdents64 getcwd"
 )
+_REQUESTS = (_TCGETS, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX)  # what Python and the resolver ask of descriptors
+_SIGNALLING = (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX)  # a descriptor's events would be signals to whomever it names
 
 RESOLVER_FILES = (
     *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/host.conf", "/etc/services"),
@@ -150,14 +155,17 @@ def _install(confinement: Confinement) -> str:
 
 def rules(confinement: Confinement, pid: int) -> tuple[Rule, ...]:
     """The system calls that process `pid` keeps. What is not listed fails with EPERM."""
-    allowed = [Rule(name) for name in _COMPUTE.split()]
+    allowed = [Rule("fcntl", refuse(errno.EPERM), (Match(1, command),)) for command in _SIGNALLING]
+    allowed += [Rule(name) for name in _COMPUTE.split()]
     if confinement.connects:
         allowed += [Rule(name) for name in _NETWORK.split()]
         allowed += [
-            Rule("socket", matches=(Match(0, family), Match(1, kind, _SOCK_TYPE_MASK)))
+            Rule("socket", matches=(Match(0, family), Match(1, kind, _SOCK_TYPE_MASK), Match(2, protocol)))
             for family in (_AF_INET, _AF_INET6)
-            for kind in (_SOCK_STREAM, _SOCK_DGRAM)
+            for kind, own in ((_SOCK_STREAM, _IPPROTO_TCP), (_SOCK_DGRAM, _IPPROTO_UDP))
+            for protocol in (_IPPROTO_DEFAULT, own)  # not ICMP, SCTP or MPTCP, which have these types, too
         ]
+        allowed += [Rule("ioctl", matches=(Match(1, request),)) for request in _REQUESTS]
     return (
         *allowed,
         Rule("clone", matches=(Match(0, _CLONE_THREAD, _CLONE_THREAD),)),

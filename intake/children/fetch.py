@@ -58,7 +58,7 @@ async def _serve(channel: PacketChannel) -> None:
     if not isinstance(configuration, Configure) or not descriptors:
         raise SystemExit("expected a Configure packet with a descriptor first")
     try:
-        exchange, layers = _prepare(configuration, read_memory_file(descriptors[0]).decode())
+        exchange, layers = prepare(configuration, read_memory_file(descriptors[0]).decode())
     except EvidenceError as error:
         await channel.send(Unfit(error.rule, error.reason[:2048]))
         raise SystemExit(str(error)) from error
@@ -69,7 +69,7 @@ async def _serve(channel: PacketChannel) -> None:
     await _Service(channel, exchange).run()
 
 
-def _prepare(configuration: Configure, extra_anchors: str) -> tuple[Exchange, tuple[str, ...]]:
+def prepare(configuration: Configure, extra_anchors: str) -> tuple[Exchange, tuple[str, ...]]:
     """Load all that is needed, then confine. Raises InputError or NeedMissing."""
     limits = Limits().changed(configuration.limits)
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import pytest
 from sandbox.confine import RESOLVER_FILES
 from sandbox.namespaces import View
 from sandbox.spawn import Child, spawn
+from tests.sandbox.unprivileged import USER, unprivileged
 
 ROOT = Path(__file__).resolve().parents[2]
 VIEW = View(readable=RESOLVER_FILES)
@@ -142,37 +142,13 @@ def test_where_namespaces_are_refused_the_child_starts_without(withheld: str) ->
 def test_an_unprivileged_user_has_namespaces_too(tmp_path: Path) -> None:
     """Started by no root: the user stays, the layer is made in a user namespace, where the machine allows one."""
     with family("fetcher", "view", wrapper=unprivileged(tmp_path)) as said:
-        assert said["uid"] == 1000
+        assert said["uid"] == USER
         layers = said["layers"]
         assert isinstance(layers, list)
         if "namespaces" not in layers:
             pytest.skip("this machine has no unprivileged user namespaces")
         assert layers[:3] == ["no_new_privs", "rlimits", "namespaces"]
         assert "seccomp" in layers
-
-
-def unprivileged(scratch: Path) -> list[str]:
-    """A command that runs what follows as user 1000, in mounts that let it reach the interpreter and this tree."""
-    if os.getuid() != 0 or not (shutil.which("unshare") and shutil.which("setpriv")):
-        pytest.skip("needs root, unshare and setpriv to become another user")
-    needed = {Path(sys.prefix), Path(sys.base_prefix), ROOT}
-    needed = {place for place in needed if not any(place != other and place.is_relative_to(other) for other in needed)}
-    steps = ["set -e"]
-    for closed in {closed for place in needed if (closed := _first_closed(place))}:
-        places = [place for place in needed if place.is_relative_to(closed)]
-        for number, place in enumerate(places):
-            (scratch / str(number)).mkdir()
-            steps.append(f"mount --bind '{place}' '{scratch / str(number)}'")
-        steps.append(f"mount -t tmpfs -o mode=755 none '{closed}'")
-        for number, place in enumerate(places):
-            steps.append(f"mkdir -p '{place}'; mount --move '{scratch / str(number)}' '{place}'")
-    steps.append('exec setpriv --reuid 1000 --regid 1000 --clear-groups "$@"')
-    return ["unshare", "--mount", "sh", "-c", "; ".join(steps), "sh"]
-
-
-def _first_closed(place: Path) -> Path | None:
-    """The outermost folder above `place` that others may not pass."""
-    return next((path for path in reversed((place, *place.parents)) if not path.stat().st_mode & 1), None)
 
 
 def test_no_moment_of_the_start_lets_a_child_outlive_its_parent() -> None:
