@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,3 +86,14 @@ async def test_a_source_that_is_not_had_is_told(
     receipt = only(receipts(settings.home))
     assert receipt.parts[0].artifact is None
     assert receipt.parts[0].locator is not None
+
+
+async def test_what_an_earlier_run_acquired_is_asked_about(tmp_path: Path) -> None:
+    """By its digest alone; another tenant of the same home is told that there is nothing."""
+    settings = settings_of(tmp_path / "home")
+    assert (await asked(tmp_path, settings, {"image": "circle.png"})).outcome is Outcome.COMPLETE
+    assert (await asked(tmp_path, settings, STORED)).outcome is Outcome.COMPLETE
+    last: dict[str, Any] | None = receipts(settings.home)[-1].parts[0].locator
+    assert last == {"kind": "blob", "digest": str(Digest.of(PNG))}
+    result = await asked(tmp_path, replace(settings, tenant="other"), STORED)
+    assert (result.outcome, result.rule) == (Outcome.SOURCE_FAILED, "blob-unknown")
