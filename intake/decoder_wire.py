@@ -19,7 +19,7 @@ DERIVATIVE_BYTES_MAX = 64 << 20  # 64 frames of 1024 x 1024; also bounds what a 
 _FINDINGS_MAX = 32
 _NAME_CHARS = 64
 _TEXT_CHARS = 1_024
-_POSITIONS_MAX = 64
+_NUMBERS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def _fact(value: object) -> int | str | list[int]:
         return _text(value, _TEXT_CHARS)
     if _is_exact(value):
         return cast("int", value)
-    if isinstance(value, list) and len(value) <= _POSITIONS_MAX and all(_is_exact(item) for item in value):
+    if isinstance(value, list) and len(value) <= _NUMBERS_MAX and all(_is_exact(item) for item in value):
         return value
     raise ChildFailed("decoder-protocol", f"expected a fact that is a whole number or text, got {type(value).__name__}")
 

@@ -18,7 +18,7 @@ from typing import Self
 
 from contracts.artifact import MEDIA_TYPES, Artifact, Modality
 from contracts.derivation import Derivation
-from contracts.errors import ChildFailed, EvidenceError, MediaRejected
+from contracts.errors import ChildFailed, EvidenceError, InputError, MediaRejected
 from contracts.limits import Limits
 from contracts.records import Derivative, Inspection
 from contracts.signatures import signature_of
@@ -26,11 +26,12 @@ from intake.decoder_wire import Reply, parse_reply
 from intake.decoder_worker import DecoderWorker
 from intake.sealed import Sealed, seal
 
-DECODERS = {name: metadata.version(name) for name in ("pillow", "soundfile", "av", "pylibmagic")}
+DECODERS = {name: metadata.version(name) for name in ("pillow", "pi-heif", "soundfile", "av", "pylibmagic")}
 """The libraries that judge, by version: another version may judge the same bytes differently."""
 
 _SEALED_AHEAD = 2  # items hashed and waiting for a worker: enough to never starve one, and memory stays bounded
 _SUCCESSOR_SHARE = 3 / 4  # of a worker's items: then its successor starts, so that nobody waits for it
+_HEAD_BYTES = 16  # every derivative's signature is in them
 _TYPE_RULES = "type-"  # refused before any decoder saw the bytes: the worker is as good as new
 
 
@@ -96,11 +97,15 @@ class DecoderPool:
     async def inspect(self, source: int, *, modality: Modality, derive: Derivation | None = None) -> Inspection:
         """Decode all of `source` (a seekable descriptor) as a part of `modality`, inside the limits.
 
-        The artifact's digest is of the bytes that were decoded. `derive` applies to videos: the inspection then has
-        the derivative, unless the video already is what it would be. Raises MediaRejected for a refusal (rule and
-        reason from the decoder, or `encoded-bytes`, `decode-wall-time`, `decode-cpu-time`, `decode-memory`),
-        ChildFailed when the decoder died or lied, StorageError when the source cannot be read.
+        The artifact's digest is of the bytes that were decoded. With `derive` the inspection has the derivative,
+        unless the medium already is what it would be. Raises MediaRejected for a refusal (rule and reason from the
+        decoder, or `encoded-bytes`, `decode-wall-time`, `decode-cpu-time`, `decode-memory`), ChildFailed when the
+        decoder died or lied, StorageError when the source cannot be read, InputError `derivation-modality` for a
+        recipe of another kind.
         """
+        if derive is not None and derive.modality is not modality:
+            reason = f"expected a recipe for {modality.value}, got one for {derive.modality.value}"
+            raise InputError("derivation-modality", reason)
         async with self._sealing:
             sealed = await self._seal(source, modality)
             try:
@@ -135,8 +140,8 @@ class DecoderPool:
             self._replace(settled)
 
     async def _decode(self, worker: DecoderWorker, item: _Item) -> Inspection:
-        derive = item.derive if item.modality is Modality.VIDEO else None
-        request = {"modality": item.modality.value, "derive": derive and derive.to_json()}
+        derive = None if item.derive is None else item.derive.to_json()
+        request = {"modality": item.modality.value, "derive": derive}
         output = os.memfd_create("derivative", os.MFD_CLOEXEC)
         begin = time.monotonic()
         try:
@@ -145,7 +150,7 @@ class DecoderPool:
             if reply.rule is not None:
                 raise MediaRejected(reply.rule, reply.reason)
             artifact = _artifact(reply, item)
-            derivative = _derivative(reply, output)
+            derivative = _derivative(reply, output, item.derive)
         except MediaRejected as error:
             self._release(worker, healthy=error.rule.startswith(_TYPE_RULES))
             raise
@@ -204,13 +209,18 @@ def _artifact(reply: Reply, item: _Item) -> Artifact:
     return Artifact(item.sealed.digest, item.sealed.size_bytes, known.name, item.modality)
 
 
-def _derivative(reply: Reply, output: int) -> Derivative | None:
+def _derivative(reply: Reply, output: int, asked: Derivation | None) -> Derivative | None:
+    """What the child made, where it is of the type that was asked for and says that it followed the recipe."""
     if reply.transformation is None:
         return None
+    if asked is None:
+        raise ChildFailed("decoder-protocol", "a derivative that nobody asked for")
     data = os.pread(output, reply.derivative_bytes, 0)
-    if len(data) != reply.derivative_bytes or signature_of(data[:16]) != "image/gif":
+    if len(data) != reply.derivative_bytes or signature_of(data[:_HEAD_BYTES]) != asked.media_type:
         raise ChildFailed("decoder-protocol", f"{len(data)} bytes that are not the derivative that was announced")
-    return Derivative(data, "image/gif", reply.transformation)
+    if not asked.fixed().items() <= reply.transformation.items():
+        raise ChildFailed("decoder-protocol", "a transformation that is not the one that was asked for")
+    return Derivative(data, asked.media_type, reply.transformation)
 
 
 def _seal_and_close(source: int, max_bytes: int) -> Sealed:

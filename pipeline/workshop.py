@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from contracts.artifact import Modality
-from contracts.derivation import Derivation
+from contracts.derivation import FRAMES, Derivation
 from contracts.errors import InputError, WorkerUnavailable
 from contracts.limits import Limits
 from contracts.locator import redact_url
@@ -32,7 +32,6 @@ from storage.home import Storage, open_storage
 from storage.s3_client import S3Access
 from storage.s3_sources import S3Sources
 
-_FRAMES = Derivation()
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +51,7 @@ class Workshop:
 
     def derivation(self, modality: Modality) -> Derivation | None:
         """What the release needs made of a part of `modality`: engines take a video as frames (ADR 0002)."""
-        return _FRAMES if modality is Modality.VIDEO else None
+        return FRAMES if modality is Modality.VIDEO else None
 
     async def fetch(self, url: str, *, max_bytes: int, into: int) -> AcquisitionRecord:
         """Fetch `url` for this tenant into the descriptor `into`, under the policy in force, when it is its turn."""

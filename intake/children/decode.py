@@ -15,8 +15,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-from contracts.artifact import MediaType, Modality
-from contracts.derivation import Derivation
+from contracts.artifact import Modality
 from contracts.digest import wire_json
 from contracts.errors import MediaRejected, NeedMissing
 from contracts.limits import Limits
@@ -34,6 +33,7 @@ def main(channel: socket.socket, arguments: Sequence[str]) -> None:
     image.prepare(limits)
     audio.prepare()
     video.prepare()
+    derive.prepare()
     magic = sniff.load_magic()
     magic.from_buffer(b"warm")
     try:
@@ -75,41 +75,11 @@ def _verdict(request: dict[str, Any], descriptors: Sequence[int], limits: Limits
 def _decode(
     request: dict[str, Any], source: Source, output: Sequence[int], limits: Limits, magic: Any
 ) -> dict[str, Any]:
-    modality = Modality(request["modality"])
-    media_type = sniff.sniff(source, magic, modality)
+    media_type = sniff.sniff(source, magic, Modality(request["modality"]))
     structure = lengths.walk(media_type.name, source, limits)
-    reply: dict[str, Any] = {"media_type": media_type.name}
-    if modality is Modality.IMAGE:
-        reply["findings"] = image.decode_image(source, media_type, limits)
-    elif modality is Modality.AUDIO:
-        reply["findings"] = audio.decode_audio(source, media_type, limits)
-    else:
-        reply |= _decode_video(request.get("derive"), source, media_type, output, limits)
+    reply = derive.decode_and_derive(request, source, media_type, output, limits)
     reply["findings"] |= structure
-    return reply
-
-
-def _decode_video(
-    wanted: dict[str, Any] | None, source: Source, media_type: MediaType, output: Sequence[int], limits: Limits
-) -> dict[str, Any]:
-    if wanted is None:
-        return {"findings": video.decode_video(source, media_type, limits, _unseen)}
-    derivation = Derivation(**wanted)
-    thinner = derive.Thinner(derivation)
-    findings = video.decode_video(source, media_type, limits, thinner.take)
-    if derive.fits_already(findings, derivation):
-        return {"findings": findings}
-    data, transformation = derive.frames_to_gif(thinner, derivation, findings.get("orientation", 1))
-    if len(data) > DERIVATIVE_BYTES_MAX:
-        raise MediaRejected("derivative-bytes", f"{len(data)} bytes, the bound is {DERIVATIVE_BYTES_MAX}")
-    written = 0
-    while written < len(data):
-        written += os.pwrite(output[0], data[written:], written)
-    return {"findings": findings, "transformation": transformation, "derivative_bytes": len(data)}
-
-
-def _unseen(*_: object) -> None:
-    """Nothing is wanted of the frames but that they decode."""
+    return reply | {"media_type": media_type.name}
 
 
 def _limit_cpu(seconds: int) -> None:

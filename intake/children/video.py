@@ -21,8 +21,9 @@ from intake.children import image as images
 from intake.children.claims import container_claims
 from intake.children.source import Source
 
-FrameSeen = Callable[[int, Callable[[], Image.Image]], None]
-"""Called with every frame's index and a way to have it as an RGB image."""
+FrameSeen = Callable[[int, Fraction | None, Callable[[], Image.Image]], None]
+"""Called with every frame's index, when it begins (seconds since the first; None if nobody says) and a way to have it
+as an RGB image."""
 
 _CODECS = {
     "video/mp4": frozenset({"h264", "hevc", "av1", "mpeg4", "vp9"}),
@@ -86,7 +87,7 @@ def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: Fr
             stream = _choose(container, media_type, limits)
             for frame in ffmpeg.decoded(container, stream, "video"):
                 run.take(frame)
-                seen(run.frames - 1, partial(_picture, frame))
+                seen(run.frames - 1, run.begin, partial(_picture, frame))
             return _describe(container, stream, media_type, run)
     except (MediaRejected, MemoryError, ImportError):
         raise
@@ -102,6 +103,7 @@ class _Run:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._first: Fraction | None = None
+        self.begin: Fraction | None = None
         self.frames = 0
         self.duration = Fraction(0)
         self.width = self.height = 0
@@ -128,10 +130,12 @@ class _Run:
         self._take_time(frame)
 
     def _take_time(self, frame: av.VideoFrame) -> None:
+        self.begin = None
         if frame.pts is None or frame.time_base is None:
             return
         begin = frame.pts * frame.time_base
         self._first = begin if self._first is None else min(self._first, begin)
+        self.begin = begin - self._first
         self.duration = max(self.duration, begin - self._first + (frame.duration or 0) * frame.time_base)
         if self.duration > self._limits.video_duration_s:
             raise MediaRejected("video-duration", f"longer than {self._limits.video_duration_s} s")
@@ -209,11 +213,12 @@ def _decode_gif(source: Source, media_type: MediaType, limits: Limits, seen: Fra
     delays = set()
     for frame in images.frames(source, media_type, limits, limits.video_frames):
         width, height = frame.size
+        begin = Fraction(duration, 1_000)
         delays.add(images.delay_ms(frame))
         duration += images.delay_ms(frame)
         if duration > limits.video_duration_s * 1_000:
             raise MediaRejected("video-duration", f"longer than {limits.video_duration_s} s")
-        seen(count, partial(frame.convert, "RGB"))
+        seen(count, begin, partial(frame.convert, "RGB"))
         count += 1
     delay = delays.pop() if len(delays) == 1 else 0
     return {

@@ -12,9 +12,9 @@ import pytest_asyncio
 from PIL import Image
 
 from contracts.artifact import Modality
-from contracts.derivation import Derivation
+from contracts.derivation import FRAMES, Derivation
 from contracts.digest import canonical_json
-from contracts.errors import MediaRejected
+from contracts.errors import InputError, MediaRejected
 from contracts.limits import Limits
 from contracts.records import Derivative, Inspection
 from intake.decoders import DecoderPool
@@ -33,7 +33,7 @@ async def derived(pool: DecoderPool, data: bytes, derivation: Derivation) -> Ins
     source = os.memfd_create("clip")
     try:
         os.write(source, data)
-        return await pool.inspect(source, modality=Modality.VIDEO, derive=derivation)
+        return await pool.inspect(source, modality=derivation.modality, derive=derivation)
     finally:
         os.close(source)
 
@@ -59,7 +59,7 @@ def red_centres(data: bytes, axis: int = 1) -> list[float]:
 async def test_the_frames_taken_are_the_ones_recorded(pool: DecoderPool, codec: str) -> None:
     """Eight evenly spaced frames, ends included; each shows the square where it was in that frame of the video."""
     data = samples.clip(samples.moving_square((96, 64), 0.25, 0.75, 29), codec, rate=25)
-    derivative = made(await derived(pool, data, Derivation()))
+    derivative = made(await derived(pool, data, FRAMES))
     recorded = derivative.transformation
     assert recorded["positions"] == [0, 4, 8, 12, 16, 20, 24, 28]
     assert (recorded["name"], recorded["frames"], recorded["delay_ms"]) == ("frames-to-gif", 8, 120)
@@ -71,9 +71,9 @@ async def test_a_long_video_is_thinned_within_half_a_stride(pool: DecoderPool) -
     """Where not every frame can be kept, the positions recorded are those taken, near the even spacing."""
     frames = 300
     data = samples.clip(samples.moving_square((96, 64), 0.25, 0.75, frames), "libx264", rate=25)
-    recorded = made(await derived(pool, data, Derivation()))
+    recorded = made(await derived(pool, data, FRAMES))
     positions = recorded.transformation["positions"]
-    ideal = Derivation().positions(frames)
+    ideal = FRAMES.positions(frames)
     assert all(abs(taken - wanted) <= 3 for taken, wanted in zip(positions, ideal, strict=True))
     expected = [0.25 + 0.5 * position / (frames - 1) for position in positions]
     assert red_centres(recorded.data) == pytest.approx(expected, abs=0.02)
@@ -82,7 +82,7 @@ async def test_a_long_video_is_thinned_within_half_a_stride(pool: DecoderPool) -
 async def test_the_same_video_gives_the_same_bytes(pool: DecoderPool) -> None:
     """A derivative can be made again: bytes and recipe are equal, and the recipe has a canonical form."""
     data = samples.mp4()
-    first, second = [made(await derived(pool, data, Derivation())) for _ in range(2)]
+    first, second = [made(await derived(pool, data, FRAMES)) for _ in range(2)]
     assert first == second
     assert canonical_json(first.transformation) == canonical_json(second.transformation)
     assert "av " in first.transformation["tool"]
@@ -91,7 +91,7 @@ async def test_the_same_video_gives_the_same_bytes(pool: DecoderPool) -> None:
 
 async def test_a_still_scene_keeps_its_frames(pool: DecoderPool) -> None:
     """Equal neighbours are not merged: the recorded number of frames is in the file, each with its delay."""
-    derivative = made(await derived(pool, samples.clip([samples.picture((96, 64))] * 20), Derivation()))
+    derivative = made(await derived(pool, samples.clip([samples.picture((96, 64))] * 20), FRAMES))
     with Image.open(io.BytesIO(derivative.data)) as image:
         assert getattr(image, "n_frames", 1) == 8
         for index in range(8):
@@ -107,7 +107,7 @@ async def test_the_result_fits_and_is_not_square(
     pool: DecoderPool, size: tuple[int, int], expected: tuple[int, int]
 ) -> None:
     """The longer side is bounded, nothing is enlarged, and a square loses a little height."""
-    derivative = made(await derived(pool, samples.mp4(size=size), Derivation()))
+    derivative = made(await derived(pool, samples.mp4(size=size), FRAMES))
     assert (derivative.transformation["width"], derivative.transformation["height"]) == expected
     with Image.open(io.BytesIO(derivative.data)) as image:
         assert image.size == expected
@@ -127,7 +127,7 @@ async def test_a_video_is_seen_as_it_was_filmed(
     pool: DecoderPool, matrix: tuple[int, int, int, int], orientation: int, size: tuple[int, int], moves: str
 ) -> None:
     """A display matrix turns the frames before they are taken: a square that moves right on the sensor moves down."""
-    inspection = await derived(pool, samples.turned(samples.mp4(), matrix), Derivation())
+    inspection = await derived(pool, samples.turned(samples.mp4(), matrix), FRAMES)
     derivative = made(inspection)
     assert inspection.findings["orientation"] == derivative.transformation["orientation_applied"] == orientation
     with Image.open(io.BytesIO(derivative.data)) as image:
@@ -141,13 +141,13 @@ async def test_a_video_is_seen_as_it_was_filmed(
 async def test_a_matrix_that_is_no_quarter_turn_is_refused(pool: DecoderPool) -> None:
     """What cannot be shown exactly is not shown askew."""
     with pytest.raises(MediaRejected, match="video-orientation"):
-        await derived(pool, samples.turned(samples.mp4(), (1, 1, -1, 1)), Derivation())
+        await derived(pool, samples.turned(samples.mp4(), (1, 1, -1, 1)), FRAMES)
 
 
 async def test_a_derivative_is_not_derived_again(pool: DecoderPool) -> None:
     """A GIF that already is what the release needs passes unchanged, and so does our own result."""
-    derivative = made(await derived(pool, samples.mp4(), Derivation()))
-    again = await derived(pool, derivative.data, Derivation())
+    derivative = made(await derived(pool, samples.mp4(), FRAMES))
+    again = await derived(pool, derivative.data, FRAMES)
     assert again.derivative is None
     assert again.findings["frames"] == 8
 
@@ -163,16 +163,17 @@ async def test_a_derivative_is_not_derived_again(pool: DecoderPool) -> None:
 )
 async def test_a_gif_that_does_not_fit_is_derived(pool: DecoderPool, data: bytes) -> None:
     """What passes unchanged is what the release needs in every respect."""
-    inspection = await derived(pool, data, Derivation())
+    inspection = await derived(pool, data, FRAMES)
     assert made(inspection).media_type == "image/gif"
-    assert made(await derived(pool, data, Derivation())).transformation["delay_ms"] == 120
+    assert made(await derived(pool, data, FRAMES)).transformation["delay_ms"] == 120
 
 
-async def test_images_and_audio_have_no_derivative(pool: DecoderPool) -> None:
-    """A derivation is for videos; what else a release's recipe is given for stays as it is."""
-    for name, modality in (("png", Modality.IMAGE), ("wav", Modality.AUDIO)):
-        source = os.memfd_create("part")
-        os.write(source, samples.accepted()[name][1])
-        inspection = await pool.inspect(source, modality=modality, derive=Derivation())
+async def test_a_recipe_of_another_kind_is_refused(pool: DecoderPool) -> None:
+    """A recipe for videos says nothing about an image: nobody is left to believe that it was followed."""
+    source = os.memfd_create("part")
+    try:
+        os.write(source, samples.encode(samples.picture(), "PNG"))
+        with pytest.raises(InputError, match="derivation-modality"):
+            await pool.inspect(source, modality=Modality.IMAGE, derive=FRAMES)
+    finally:
         os.close(source)
-        assert inspection.derivative is None

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contracts.artifact import Modality
-from contracts.derivation import Derivation
+from contracts.derivation import FRAMES
+from contracts.derivation_spec import parse_derivation
 from contracts.errors import ChildFailed, MediaRejected
 from contracts.limits import Limits
 from contracts.records import Inspection
@@ -22,6 +23,13 @@ from tests import media_samples as samples
 FILES = {name: (Modality(kind.partition("/")[0]), data) for name, (kind, data) in samples.accepted().items()}
 FILES["animated webp"] = (Modality.IMAGE, samples.animation("WEBP"))
 FILES["gif as video"] = (Modality.VIDEO, samples.animation("GIF"))
+
+RECIPES = {
+    Modality.IMAGE: parse_derivation("image:max_side=64"),
+    Modality.AUDIO: parse_derivation("audio:rate=8000"),
+    Modality.VIDEO: FRAMES,
+}
+"""Derived too: what a hostile file does to an encoder, a colour engine or a resampler is seen here."""
 
 
 class Room:
@@ -40,7 +48,7 @@ class Room:
         source = os.memfd_create("part")
         try:
             os.write(source, data)
-            return self.runner.run(self.pool.inspect(source, modality=modality, derive=Derivation()))
+            return self.runner.run(self.pool.inspect(source, modality=modality, derive=RECIPES[modality]))
         except (MediaRejected, ChildFailed) as error:
             return error
         finally:

@@ -11,7 +11,7 @@ import pytest_asyncio
 from PIL import Image
 
 from contracts.artifact import Artifact, Modality
-from contracts.derivation import Derivation
+from contracts.derivation import FRAMES
 from contracts.digest import Digest
 from contracts.limits import Limits
 from contracts.locator import Derived
@@ -51,7 +51,7 @@ async def derived_part(pool: DecoderPool, data: bytes, root: Path) -> MediaPart:
     source = os.memfd_create("clip")
     try:
         os.write(source, data)
-        inspection = await pool.inspect(source, modality=Modality.VIDEO, derive=Derivation())
+        inspection = await pool.inspect(source, modality=Modality.VIDEO, derive=FRAMES)
     finally:
         os.close(source)
     made = inspection.derivative
