@@ -24,7 +24,9 @@ def run(
     bundle: Annotated[Path, typer.Argument(help="The bundle, YAML or JSON.", exists=True, dir_okay=False)],
     release: Annotated[str | None, typer.Option(help="Release to ask, where the bundle names none.")] = None,
     direct: Direct = False,
-    again: Annotated[bool, typer.Option("--again", help="Ask also where the ledger has the answer.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Ask also where the ledger has an answer or a lasting failure.")
+    ] = False,
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:

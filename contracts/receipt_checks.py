@@ -169,7 +169,10 @@ def _check_part(part: PartRecord) -> Iterator[Finding]:
         yield Finding("original", f"part {part.index} names an original but no derivation", part.original)
     if derived and part.locator is not None and part.locator.get("parent") != part.original:
         yield Finding("original", f"part {part.index} is derived from other bytes than its original", part.original)
-    acquired = part.acquisition.get("digest") if part.acquisition is not None else None
+    record = part.acquisition or {}
+    if record.get("failure") is not None:
+        yield Finding("acquisition-failed", f"part {part.index} was used though its acquisition failed", None)
+    acquired = record.get("digest")
     source = part.original or part.artifact.digest
     if acquired is not None and acquired != source:
         yield Finding("acquisition-digest", f"part {part.index}: other bytes were acquired than were used", source)

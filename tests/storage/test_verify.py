@@ -161,6 +161,7 @@ TAMPERINGS: dict[str, tuple[str, Callable[[Receipt], dict[str, Any]]]] = {
     "a locator": ("locator-digest", lambda r: _part(r, 0, locator={"kind": "file", "path": "b.png"})),
     "a locator's digest": ("locator-digest", lambda r: _part(r, 0, locator_digest=OTHER)),
     "the bytes that a locator names": ("locator-blob", lambda r: _part(r, 0, **_located(BlobSource(Digest(64 * "0"))))),
+    "that it was acquired": ("acquisition-failed", lambda r: _part(r, 0, acquisition={"failure": {"rule": "x"}})),
     "what was acquired": ("acquisition-digest", lambda r: _part(r, 0, acquisition={"digest": OTHER})),
     "the original": ("original", lambda r: _part(r, 2, original=str(Digest.of(IMAGE)))),
     "an original without derivation": ("original", lambda r: _part(r, 0, original=str(Digest.of(ORIGINAL)))),
