@@ -7,15 +7,20 @@ protocol, and the pool kills who breaks it.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from contracts.derivation import Derivation
 from contracts.errors import ChildFailed
+from contracts.records import Derivative
+from contracts.signatures import signature_of
 
 REQUEST_BYTES = 4_096
 REPLY_BYTES = 16_384
 DERIVATIVE_BYTES_MAX = 64 << 20  # 64 frames of 1024 x 1024; also bounds what a child may write at all
 
+_HEAD_BYTES = 16  # every derivative's signature is in them
 _FINDINGS_MAX = 32
 _NAME_CHARS = 64
 _TEXT_CHARS = 1_024
@@ -63,6 +68,24 @@ def parse_reply(data: bytes) -> Reply:
     if type(size) is not int or not 0 < size <= DERIVATIVE_BYTES_MAX:
         raise ChildFailed("decoder-protocol", "a derivative without a size in bounds")
     return Reply(media_type=media_type, findings=findings, transformation=_flat(made), derivative_bytes=size)
+
+
+def read_derivative(reply: Reply, output: int, asked: Derivation | None) -> Derivative | None:
+    """What the child made, from the descriptor `output`; None where nothing was made.
+
+    Raises ChildFailed `decoder-protocol` where nobody asked, where the bytes are not as many or not of the type that
+    was asked for, and where the transformation says another recipe.
+    """
+    if reply.transformation is None:
+        return None
+    if asked is None:
+        raise ChildFailed("decoder-protocol", "a derivative that nobody asked for")
+    data = os.pread(output, reply.derivative_bytes, 0)
+    if len(data) != reply.derivative_bytes or signature_of(data[:_HEAD_BYTES]) != asked.media_type:
+        raise ChildFailed("decoder-protocol", f"{len(data)} bytes that are not the derivative that was announced")
+    if not asked.fixed().items() <= reply.transformation.items():
+        raise ChildFailed("decoder-protocol", "a transformation that is not the one that was asked for")
+    return Derivative(data, asked.media_type, reply.transformation)
 
 
 def _flat(value: object) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from contracts.artifact import MEDIA_TYPES, Artifact, Modality
 from contracts.derivation import Derivation
 from contracts.errors import ChildFailed, EvidenceError, InputError, MediaRejected
 from contracts.limits import Limits
-from contracts.records import Derivative, Inspection
+from contracts.records import Inspection
 from contracts.signatures import signature_of
-from intake.decoder_wire import Reply, parse_reply
+from intake.decoder_wire import Reply, parse_reply, read_derivative
 from intake.decoder_worker import DecoderWorker
 from intake.sealed import Sealed, seal
 
@@ -31,7 +31,6 @@ DECODERS = {name: metadata.version(name) for name in ("pillow", "pi-heif", "soun
 
 _SEALED_AHEAD = 2  # items hashed and waiting for a worker: enough to never starve one, and memory stays bounded
 _SUCCESSOR_SHARE = 3 / 4  # of a worker's items: then its successor starts, so that nobody waits for it
-_HEAD_BYTES = 16  # every derivative's signature is in them
 _TYPE_RULES = "type-"  # refused before any decoder saw the bytes: the worker is as good as new
 
 
@@ -150,7 +149,7 @@ class DecoderPool:
             if reply.rule is not None:
                 raise MediaRejected(reply.rule, reply.reason)
             artifact = _artifact(reply, item)
-            derivative = _derivative(reply, output, item.derive)
+            derivative = read_derivative(reply, output, item.derive)
         except MediaRejected as error:
             self._release(worker, healthy=error.rule.startswith(_TYPE_RULES))
             raise
@@ -207,20 +206,6 @@ def _artifact(reply: Reply, item: _Item) -> Artifact:
             "decoder-protocol", f"{reply.media_type} is not what a {item.modality.value} part can be here"
         )
     return Artifact(item.sealed.digest, item.sealed.size_bytes, known.name, item.modality)
-
-
-def _derivative(reply: Reply, output: int, asked: Derivation | None) -> Derivative | None:
-    """What the child made, where it is of the type that was asked for and says that it followed the recipe."""
-    if reply.transformation is None:
-        return None
-    if asked is None:
-        raise ChildFailed("decoder-protocol", "a derivative that nobody asked for")
-    data = os.pread(output, reply.derivative_bytes, 0)
-    if len(data) != reply.derivative_bytes or signature_of(data[:_HEAD_BYTES]) != asked.media_type:
-        raise ChildFailed("decoder-protocol", f"{len(data)} bytes that are not the derivative that was announced")
-    if not asked.fixed().items() <= reply.transformation.items():
-        raise ChildFailed("decoder-protocol", "a transformation that is not the one that was asked for")
-    return Derivative(data, asked.media_type, reply.transformation)
 
 
 def _seal_and_close(source: int, max_bytes: int) -> Sealed:

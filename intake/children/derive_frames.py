@@ -17,7 +17,7 @@ Render = Callable[[], Image.Image]
 _KEPT_MAX = 128  # candidates held while the length of the video is unknown: 256 x 256 RGB each is 25 MB
 _SCENE_SIDE_PX = 32  # what differs is the scene, not its grain
 SCENE_FRAMES_MIN = 12
-"""A scene has at least so many frames: a flash, which differs from both its neighbours, begins none."""
+"""A scene has at least so many frames: a flash, which differs from both its neighbours, begins one, not two."""
 
 
 class Selection(Protocol):
