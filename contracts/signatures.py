@@ -101,6 +101,13 @@ _FAMILIES = {"image/heif": frozenset({"image/heic", "image/avif"})}
 """What libmagic says of a file whose coding it does not look for, and what that may turn out to be."""
 _NO_OPINION = frozenset({"application/octet-stream", "application/x-empty"})
 
+_NAMED = {
+    *(name for _, name in (*_PREFIXES, *_TEXTS)),
+    *(*_RIFF_FORMS.values(), *_OGG_CODECS.values(), *_BRANDS.values(), "image/heif", "text/xml"),
+}
+REFUSED_NAMES = frozenset(_NAMED - set(MEDIA_TYPES))
+"""What the table recognises and we do not accept."""
+
 
 def signature_of(head: bytes) -> str | None:
     """The media type that the first bytes say, accepted or not; None when the table does not know them."""

@@ -14,6 +14,13 @@ from contracts.limits import Limits
 from intake.children import audio_ffmpeg
 from intake.children.source import Source
 
+CODECS = {
+    "audio/wav": frozenset({"pcm_u8", "pcm_s8", "pcm_s16", "pcm_s24", "pcm_s32", "pcm_f32", "pcm_f64"})
+    | {"pcm_mulaw", "pcm_alaw"},
+    "audio/flac": frozenset({"pcm_s8", "pcm_s16", "pcm_s24"}),
+    "audio/ogg": frozenset({"vorbis", "opus"}),
+    "audio/mpeg": frozenset({"mp3"}),
+}
 _FORMATS = {"WAV": "audio/wav", "WAVEX": "audio/wav", "FLAC": "audio/flac", "OGG": "audio/ogg", "MP3": "audio/mpeg"}
 _CODECS = {
     **{"PCM_U8": "pcm_u8", "PCM_S8": "pcm_s8", "PCM_16": "pcm_s16", "PCM_24": "pcm_s24", "PCM_32": "pcm_s32"},
@@ -64,7 +71,7 @@ def _check_header(sound: Any, media_type: MediaType, limits: Limits) -> None:
     said = _FORMATS.get(sound.format)
     if said != media_type.name:
         raise MediaRejected("type-disagreement", f"sniffed {media_type.name}, the decoder says {sound.format}")
-    if sound.subtype not in _CODECS:
+    if _CODECS.get(sound.subtype) not in CODECS[media_type.name]:
         raise MediaRejected("audio-codec", f"{sound.subtype} is not an accepted codec")
     audio_ffmpeg.check_form(sound.samplerate, sound.channels, limits)
 

@@ -15,7 +15,7 @@ from intake.children.claims import container_claims
 from intake.children.source import Source
 
 MEDIA_TYPES = frozenset({"audio/mp4", "audio/aac"})
-_CODECS = {"audio/mp4": frozenset({"aac", "alac"}), "audio/aac": frozenset({"aac"})}
+CODECS = {"audio/mp4": frozenset({"aac", "alac"}), "audio/aac": frozenset({"aac"})}
 _CLAIM_SLACK_S = 1  # encoders pad and prime, and a bit rate is an estimate
 
 
@@ -90,7 +90,7 @@ def _choose(container: av.container.InputContainer, media_type: MediaType, limit
         raise MediaRejected("audio-streams", f"{len(sounds)} sounds among {len(container.streams)} streams, expected 1")
     stream = sounds[0]
     codec = ffmpeg.codec_name(stream)
-    if codec not in _CODECS[media_type.name]:
+    if codec not in CODECS[media_type.name]:
         raise MediaRejected("audio-codec", f"{codec} is not an accepted codec of {media_type.name}")
     check_form(stream.codec_context.sample_rate, stream.codec_context.channels, limits)
     ffmpeg.prepare_decoder(stream)

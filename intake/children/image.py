@@ -95,7 +95,7 @@ def frames(
     budget = _Budget(limits, max_frames)
     try:
         source.seek(0)
-        heic = media_type.name == "image/heic"
+        heic = media_type.name in heif.MEDIA_TYPES
         yield from _heif_frames(source, budget) if heic else _pillow_frames(source, media_type, budget)
     except (MediaRejected, MemoryError, ImportError):
         raise
@@ -188,7 +188,7 @@ def _describe(image: Image.Image, media_type: MediaType) -> dict[str, Any]:
         **exif_claims(image),
         **profile_claims(image.info.get("icc_profile")),
     }
-    if media_type.name == "image/heic":
+    if media_type.name in heif.MEDIA_TYPES:
         found.pop("orientation", None)  # ISO/IEC 23008-12 §A.2.1: the file's own rotation holds, and it is applied
     if (turned := found.get("orientation", 1)) != 1:
         found["shown_width"], found["shown_height"] = image.size if turned < _FIRST_SIDEWAYS else image.size[::-1]

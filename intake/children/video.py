@@ -25,7 +25,7 @@ FrameSeen = Callable[[int, Fraction | None, Callable[[], Image.Image]], None]
 """Called with every frame's index, when it begins (seconds since the first; None if nobody says) and a way to have it
 as an RGB image."""
 
-_CODECS = {
+CODECS = {
     "video/mp4": frozenset({"h264", "hevc", "av1", "mpeg4", "vp9"}),
     "video/quicktime": frozenset({"h264", "hevc", "mpeg4", "mjpeg", "prores"}),
     "video/webm": frozenset({"vp8", "vp9", "av1"}),
@@ -146,7 +146,7 @@ def _choose(container: av.container.InputContainer, media_type: MediaType, limit
         raise MediaRejected("video-streams", f"no video among {len(container.streams)} streams")
     stream = container.streams.video[0]
     codec = ffmpeg.codec_name(stream)
-    if codec not in _CODECS[media_type.name]:
+    if codec not in CODECS[media_type.name]:
         raise MediaRejected(
             "video-codec", f"stream {stream.index}: {codec} is not an accepted codec of {media_type.name}"
         )

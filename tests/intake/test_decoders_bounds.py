@@ -48,6 +48,12 @@ BOMBS: dict[str, tuple[Modality, bytes, dict[str, float], str]] = {
     "a large HEIC": (IMAGE, heic(samples.picture()), {"frame_pixels": 6_000}, "frame-pixels"),
     "a HEIC that claims 81 Mpx": (IMAGE, heic(samples.picture(), claimed=(9_000, 9_000)), {}, "frame-pixels"),
     "a HEIC that claims other dimensions": (IMAGE, heic(samples.picture(), claimed=(95, 64)), {}, "image-undecodable"),
+    "a HEIC whose item is of a type that is no text": (
+        IMAGE,
+        heic(samples.picture(), exif=b"MM\0\x2a\0\0\0\x08\0\0").replace(b"\0\0Exif", b"\0\0\x7f\xff\xff\xff", 1),
+        {},
+        "image-undecodable",
+    ),
     "a picture with an archive behind it": (
         IMAGE,
         samples.encode(samples.picture(), "PNG") + b"PK\5\6" + bytes(18),
