@@ -17,7 +17,7 @@ from contracts.outcome import Outcome
 if TYPE_CHECKING:
     from contracts.network_policy import NetworkPolicy
     from contracts.records import AcquisitionRecord
-    from intake.fetcher import Fetcher
+    from intake.fetch_queue import FetchQueue
     from settings.values import Settings
 
 _SHOWN = ("url", "verdict", "rule", "size_bytes", "digest", "reason")
@@ -59,12 +59,21 @@ async def _all(
     as_json: bool,
 ) -> list[dict[str, Any]]:
     """Fetch side by side, and print in the order given."""
+    from intake.fetch_queue import FetchPace, FetchQueue
     from intake.fetcher import Fetcher
 
-    slots, rows = asyncio.Semaphore(settings.fetch_concurrency), list[dict[str, Any]]()
+    rows = list[dict[str, Any]]()
+    pace = FetchPace(settings.fetch_concurrency, settings.fetch_per_host, settings.fetch_tries)
     say(f"mosaic: fetching {len(urls)} under the policy {policy.name}")
-    async with Fetcher(settings.limits, extra_anchors=anchors) as fetcher, asyncio.TaskGroup() as tasks:
-        fetches = [tasks.create_task(_one(fetcher, slots, url, policy, max_bytes, out)) for url in urls]
+    async with (
+        Fetcher(settings.limits, extra_anchors=anchors, unsafe=settings.unsafe_isolation) as fetcher,
+        asyncio.TaskGroup() as tasks,
+    ):
+        queue = FetchQueue(fetcher, pace, settings.limits)
+        open_files = asyncio.Semaphore(2 * settings.fetch_concurrency)
+        fetches = [
+            tasks.create_task(_one(queue, open_files, url, settings.tenant, policy, max_bytes, out)) for url in urls
+        ]
         for done, each in enumerate(fetches, 1):
             row = await each
             rows.append(row)
@@ -76,15 +85,21 @@ async def _all(
 
 
 async def _one(
-    fetcher: Fetcher, slots: asyncio.Semaphore, url: str, policy: NetworkPolicy, max_bytes: int, out: Path
+    queue: FetchQueue,
+    open_files: asyncio.Semaphore,
+    url: str,
+    tenant: str,
+    policy: NetworkPolicy,
+    max_bytes: int,
+    out: Path,
 ) -> dict[str, Any]:
     from contracts.locator import redact_url
     from storage.incoming import incoming
 
-    async with slots:
+    async with open_files:
         with incoming(out) as file:
             try:
-                record = await fetcher.fetch(url, policy=policy, max_bytes=max_bytes, into=file.fd)
+                record = await queue.fetch(url, tenant=tenant, policy=policy, max_bytes=max_bytes, into=file.fd)
             except ChildFailed as error:
                 return {"url": redact_url(url), "verdict": "failed", "rule": error.rule, "reason": error.reason,
                         "file": None, "size_bytes": None, "digest": None}  # fmt: skip

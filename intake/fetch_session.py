@@ -13,6 +13,7 @@ import socket
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -41,6 +42,7 @@ from sandbox.spawn import MINIMAL_ENVIRONMENT, Child, spawn
 ENVIRONMENT: Mapping[str, str] = {**MINIMAL_ENVIRONMENT, "RES_OPTIONS": "timeout:2 attempts:2"}
 VIEW = View(("intake",), RESOLVER_FILES)
 """What there is for the fetcher beside the interpreter: no other file of the host, where namespaces can be made."""
+_CONFIGURATION = tuple(Path(name) for name in RESOLVER_FILES if name.startswith("/etc/"))
 _START_S = 30.0  # imports and the TLS context take 0.4 s on an idle machine
 _POLICIES = 64  # that a child knows at once; one of an earlier fetch is told again when it is needed
 _log = logging.getLogger(__name__)
@@ -71,6 +73,8 @@ class FetchSession:
         self._policies: OrderedDict[NetworkPolicy, int] = OrderedDict()
         self._telling = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
+        self._resolver_files = _resolver_files()
+        self._is_retired = False
         self.is_live = True
 
     @classmethod
@@ -119,6 +123,22 @@ class FetchSession:
             self._waiting.pop(order, None)
             if future.done() and not future.cancelled():
                 future.exception()  # nobody else looks where the order itself was what failed
+            self._end_if_retired()
+
+    @property
+    def sees_names_as_we_do(self) -> bool:
+        """Whether the resolver's files are those of its start: one that was replaced by another (DHCP does so) is out
+        of a confined child's sight."""
+        return self._resolver_files == _resolver_files()
+
+    def retire(self) -> None:
+        """Take no more orders, and end with the last fetch that waits."""
+        self._is_retired = True
+        self._end_if_retired()
+
+    def _end_if_retired(self) -> None:
+        if self._is_retired and not self._waiting:
+            self.fail(ChildFailed("fetcher-closed", "the fetcher was replaced"))
 
     def fail(self, error: ChildFailed) -> None:
         """Kill the child and end every fetch that waits for it with `error`. Idempotent."""
@@ -208,3 +228,16 @@ def _read(packet: bytes, descriptors: list[int]) -> Report:
     if descriptors:
         raise ChildFailed("fetcher-protocol", "the fetcher sent a descriptor")
     return read_report(packet)
+
+
+def _resolver_files() -> tuple[tuple[int, int] | None, ...]:
+    """Which files the resolver's configuration is in: device and inode of each, None for one that is not there."""
+    return tuple(_identity(path) for path in _CONFIGURATION)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -55,6 +55,7 @@ class Fetcher:
         self._starting = asyncio.Lock()
         self._in_flight = asyncio.Semaphore(_most_in_flight())
         self._session: FetchSession | None = None
+        self._retired: list[FetchSession] = []
         self._closed = False
 
     async def __aenter__(self) -> Fetcher:
@@ -63,8 +64,9 @@ class Fetcher:
 
     async def __aexit__(self, *exc: object) -> None:
         self._closed = True
-        if self._session is not None:
-            await self._session.aclose()
+        for session in (*self._retired, self._session):
+            if session is not None:
+                await session.aclose()
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -90,18 +92,7 @@ class Fetcher:
         status = os.fstat(into)
         if not stat.S_ISREG(status.st_mode) or status.st_size != 0:
             raise InputError("quarantine-file", f"expected an empty regular file, got {status.st_size} bytes")
-        started = time.monotonic()
-        record = AcquisitionRecord(
-            source="url",
-            requested=shown_url(url, with_query=policy.record_queries),
-            requested_digest=Digest.of(url.encode("utf-8", "surrogatepass")),
-            started_at=time.time(),
-            seconds=0.0,
-            policy=policy.name,
-            policy_digest=policy.digest(),
-            layers=self.layers,
-            fetcher=FETCHER,
-        )
+        started, record = time.monotonic(), self._begun(url, policy)
         try:
             target = check_url(policy, url)  # the child asks again, and again for each redirect
         except PolicyDenied as denied:
@@ -124,6 +115,20 @@ class Fetcher:
             seconds=time.monotonic() - started,
         )
 
+    def _begun(self, url: str, policy: NetworkPolicy) -> AcquisitionRecord:
+        """What a record says before anything was asked."""
+        return AcquisitionRecord(
+            source="url",
+            requested=shown_url(url, with_query=policy.record_queries),
+            requested_digest=Digest.of(url.encode("utf-8", "surrogatepass")),
+            started_at=time.time(),
+            seconds=0.0,
+            policy=policy.name,
+            policy_digest=policy.digest(),
+            layers=self.layers,
+            fetcher=FETCHER,
+        )
+
     async def _measure(self, session: FetchSession, done: Done, max_bytes: int, into: int) -> Digest:
         own = os.dup(into)  # the caller may close its own while a thread still reads
         if os.fstat(own).st_size <= CHUNK_BYTES:  # a thread costs more than hashing one chunk
@@ -140,6 +145,11 @@ class Fetcher:
         async with self._starting:
             if self._closed:
                 raise InputError("fetcher-closed", "the fetcher was closed")
+            if self._session is not None and self._session.is_live and not self._session.sees_names_as_we_do:
+                _log.info("the resolver's files were replaced, so the fetcher is")
+                self._session.retire()
+                self._retired = [*(each for each in self._retired if each.is_live), self._session]
+                self._session = None
             if self._session is None or not self._session.is_live:
                 self._session = await FetchSession.start(self._plan)
             return self._session

@@ -74,7 +74,8 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
         stack.callback(objects.close)
         storage = open_storage(settings.home)
         stack.callback(storage.close)
-        fetcher, decoders = Fetcher(limits=limits), DecoderPool(limits=limits, workers=settings.decode_workers)
+        fetcher = Fetcher(limits, unsafe=settings.unsafe_isolation)
+        decoders = DecoderPool(limits=limits, workers=settings.decode_workers)
         worker = _Worker(settings, limits)
         await enter_together(stack, fetcher, decoders, worker)
         release = worker.release

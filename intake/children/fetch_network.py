@@ -31,6 +31,7 @@ def tls_context(extra_anchors: str | None = None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=certifi.where())
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
+    context.hostname_checks_common_name = False  # RFC 9525 section 2: the subject's common name is no identity
     context.set_alpn_protocols(["http/1.1"])
     if extra_anchors is not None:
         context.load_verify_locations(cadata=extra_anchors)

@@ -231,6 +231,7 @@ async def test_step_5_tls_below_1_2_is_refused(fetcher: Fetcher) -> None:
         record, body = await fetch(fetcher, served.url)
     assert (body, record.hops[0].tls and record.hops[0].tls.version) == (b"x", "TLSv1.2")
     assert tls_context().minimum_version is ssl.TLSVersion.TLSv1_2
+    assert not tls_context().hostname_checks_common_name
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -181,6 +181,14 @@ def test_the_command_ends_as_the_fetcher_does(tmp_path: Path) -> None:
         assert row["forbidden"] == []
 
 
+def test_a_resolver_file_that_is_replaced_is_seen(tmp_path: Path) -> None:
+    """DHCP puts another file in the place of the old, which is out of a confined child's sight: it is replaced, too."""
+    ended = subprocess.run([sys.executable, "tests/lab/replace_resolver.py"], cwd=ROOT, capture_output=True, text=True)
+    if ended.returncode == NOT_ALLOWED:
+        pytest.skip(ended.stderr)
+    assert ended.stdout.split() == ["dns-unavailable", "public-web"], ended.stderr
+
+
 def test_the_labs_own_idea_of_forbidden_covers_our_tables() -> None:
     """The lab judges by the registry's list; all that our tables deny as registered is forbidden to it too."""
     for block in (*IPV4_DENIED, *IPV6_HOLES):
