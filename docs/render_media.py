@@ -44,12 +44,12 @@ it is: libmagic, our own signature table, and the decoder. Names and declared ty
 _FINDINGS = """\
 ## Findings
 
-Facts of what was decoded: `format`, `codec`, `width`, `height`, `mode`, `frames`, `fps`, `duration_ms`, `sample_rate`,
-`channels`, `samples`, `streams`. Where a medium is to be shown turned: `orientation` (EXIF, 1 to 8), `shown_width`,
-`shown_height`; a HEIC is described as shown. Facts of its structure: `trailing_bytes` behind the container's end,
-`skipped_bytes` between frames, `length_unknown` where its writer could not go back, `c2pa_bytes` of a manifest (that
-there is one, not that it holds). Header claims that differ from what was decoded: `samples_claimed`,
-`frames_claimed`, `frames_found`, `duration_claimed_ms`.
+Facts of what was decoded: `format`, `codec`, `width`, `height`, `mode`, `frames`, `fps`, `duration_ms`,
+`sample_rate`, `channels`, `samples`, `streams`. Where a medium is to be shown turned: `orientation` (EXIF, 1 to 8),
+`shown_width`, `shown_height`; a HEIC is described as shown. Facts of its structure: `trailing_bytes` behind the
+container's end, `end_unknown`, `skipped_bytes` between frames or segments, `length_unknown` where its writer could
+not go back, `c2pa_bytes` of a manifest (that there is one, not that it holds). Header claims that differ from what
+was decoded: `samples_claimed`, `frames_claimed`, `frames_found`, `duration_claimed_ms`.
 
 What anybody can write is recorded under `claimed_time`, `claimed_make`, `claimed_model`, `claimed_software` and
 `claimed_location`, and never trusted; `colour_profile` and `colour_profile_bytes` come from an ICC profile,

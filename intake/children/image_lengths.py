@@ -36,13 +36,11 @@ def png(source: Source) -> Layout:
 def jpeg(source: Source) -> Layout:
     """ISO/IEC 10918-1 §B.1: segments and scans until EOI, and the further pictures that an MPF index announces.
 
-    Bytes between segments that are none, which decoders skip, leave the end open. A C2PA manifest is JUMBF in APP11.
+    Bytes between segments that are none are `skipped_bytes`. A C2PA manifest is JUMBF in APP11.
     """
     layout, offset = Layout(), 0
     while True:
         end, has_more = _jpeg_picture(source, offset, layout)
-        if end is None:
-            return layout
         layout.end = end
         following = source.at(end, _SCAN_CHUNK).lstrip(b"\0") if has_more else b""
         if following[:2] != b"\xff\xd8":
@@ -50,16 +48,19 @@ def jpeg(source: Source) -> Layout:
         offset = min(end + _SCAN_CHUNK, source.size_bytes) - len(following)
 
 
-def _jpeg_picture(source: Source, offset: int, layout: Layout) -> tuple[int | None, bool]:
-    """Where the picture at `offset` ends (None: unclear), and whether it says that others follow."""
+def _jpeg_picture(source: Source, offset: int, layout: Layout) -> tuple[int, bool]:
+    """Where the picture at `offset` ends, and whether it says that others follow."""
     has_more = False
     place = offset + 2
     while True:
         head = source.at(place, 4)
         if len(head) < 2:
             raise truncated("image", "the next JPEG marker", place, 2, source)
-        if head[0] != 0xFF:
-            return None, has_more
+        if head[0] != 0xFF:  # decoders skip what is no marker
+            found = _scan_end(source, place)
+            layout.add("skipped_bytes", found - place)
+            place = found
+            continue
         marker = head[1]
         if marker == _EOI:
             return place + 2, has_more

@@ -41,14 +41,18 @@ _WALKS: dict[str, Walk] = {
 
 
 def walk(media_type: str, source: Source, limits: Limits) -> dict[str, Any]:
-    """Findings of the container's structure: `trailing_bytes` where there are any, `c2pa_bytes` where there is a
-    manifest, and what a format's own walk adds.
+    """Findings of the container's structure: `trailing_bytes` where there are any, `end_unknown` where its end cannot
+    be proven, `c2pa_bytes` where there is a manifest, and what a format's own walk adds.
 
     Raises MediaRejected `<kind>-truncated` when the file ends before its container does, and `trailing-data` when
-    more bytes follow the container than the limits allow.
+    more bytes follow the container than the limits allow, or could.
     """
     layout = _WALKS[media_type](source)
-    trailing = max(source.size_bytes - layout.end, 0) if layout.end is not None else 0
+    if layout.end is None:
+        if source.size_bytes > limits.trailing_bytes:
+            raise MediaRejected("trailing-data", f"no end can be proven in {source.size_bytes} bytes")
+        return layout.facts | {"end_unknown": 1}
+    trailing = max(source.size_bytes - layout.end, 0)
     if trailing > limits.trailing_bytes:
         reason = f"{trailing} bytes behind the end at byte {layout.end}, the bound is {limits.trailing_bytes}"
         raise MediaRejected("trailing-data", reason)

@@ -118,6 +118,23 @@ async def test_an_mp3_that_lies_about_its_frames_is_recorded(pool: DecoderPool, 
     assert found["frames_found"] < 100
 
 
+async def test_junk_between_jpeg_segments_hides_no_tail(strict: DecoderPool, tmp_path: Path) -> None:
+    """Decoders skip what is no marker; so does the walk, and a tail behind the picture is seen all the same."""
+    data = samples.encode(samples.picture(), "JPEG")
+    junk = data[:20] + b"junk" + data[20:]
+    assert (await inspect(strict, tmp_path, junk, "image/jpeg")).findings["skipped_bytes"] == 4
+    with pytest.raises(MediaRejected, match="trailing-data"):
+        await inspect(strict, tmp_path, junk + archive(), "image/jpeg")
+
+
+async def test_a_file_whose_end_cannot_be_proven_is_not_taken_for_whole(strict: DecoderPool, tmp_path: Path) -> None:
+    """A FLAC whose last frame's checksum is wrong has no provable end: no pass where no tail is allowed."""
+    data = samples.sound("flac")
+    broken = data[:-1] + bytes([data[-1] ^ 1])
+    with pytest.raises(MediaRejected, match="trailing-data"):
+        await inspect(strict, tmp_path, broken, "audio/flac")
+
+
 async def test_damage_between_mp3_frames_is_counted(pool: DecoderPool, tmp_path: Path) -> None:
     """Decoders skip what is no frame; how much it was is a finding, not a tail."""
     data = samples.sound("mp3", 2.0)
