@@ -15,7 +15,7 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,11 +70,12 @@ def enter(places: Sequence[str], *, channel: int) -> bool:
     visible = _without_nested((*places, *_interpreter()))
     if not _trial(visible):
         return False
+    extra = {int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2, channel}  # noqa: PTH208
     _unshare()
     ours, theirs = os.pipe()
     child = os.fork()
     if child != 0:
-        _wait_outside(child, {theirs, channel})
+        _wait_outside(child, (extra | {ours}) - {theirs})
     os.close(theirs)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if select.select([ours], [], [], 0)[0]:  # end of file: the outside ended before the signal was set
@@ -147,12 +148,14 @@ def _settle(places: Iterable[str]) -> None:
         _call("capset", *_NO_CAPABILITIES)
 
 
-def _wait_outside(child: int, kept: Set[int]) -> NoReturn:
-    """Hold nothing but what is `kept`, end when `child` does, and as it did."""
-    for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208  (its own is closed by then)
-        if descriptor > 2 and descriptor not in kept:
-            with suppress(OSError):
-                os.close(descriptor)
+def _wait_outside(child: int, extra: Iterable[int]) -> NoReturn:
+    """Close the `extra` descriptors, end when `child` does, and as it did.
+
+    No path may be used here: when the inside pivots, this process's root becomes the new one, too.
+    """
+    for descriptor in extra:
+        with suppress(OSError):  # the listing named its own, which is closed already
+            os.close(descriptor)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

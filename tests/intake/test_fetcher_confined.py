@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,7 +45,6 @@ class Setting:
 SETTINGS = [Setting(user, seen) for user in ("root", "another user") for seen in ("view", "all")]
 
 
-@cache
 def came_of(setting: Setting, scratch: Path, kind: str = "confined") -> Mapping[str, object]:
     """What an attacker in `setting` says."""
     home = scratch / f"{setting} {kind}".replace(" ", "-")
@@ -75,7 +73,15 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module", params=SETTINGS, ids=str)
+def setting(request: pytest.FixtureRequest) -> Setting:
+    """Each of the four."""
+    found = request.param
+    assert isinstance(found, Setting)
+    return found
+
+
+@pytest.fixture(scope="module")
 def said(setting: Setting, scratch: Path) -> Mapping[str, object]:
     if setting.user == "root" and os.getuid() != 0:
         pytest.skip("not run as root")
@@ -99,7 +105,6 @@ def outcome(said: Mapping[str, object], sentence: str) -> str:
     return str(outcomes[sentence])
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @pytest.mark.parametrize("sentence", ATTACKS)
 def test_the_fetcher_cannot(said: Mapping[str, object], setting: Setting, sentence: str) -> None:
     """Each attack is refused, whoever started the fetcher, and by each of the two layers' sets."""
@@ -107,14 +112,12 @@ def test_the_fetcher_cannot(said: Mapping[str, object], setting: Setting, senten
     assert outcome(said, sentence) in expected
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @pytest.mark.parametrize("sentence", RIGHTS)
 def test_the_fetcher_can_still(said: Mapping[str, object], sentence: str) -> None:
     """What it needs for its work is not refused: the attacks fail for their own sake."""
     assert outcome(said, sentence) == "done"
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_the_environment_is_the_one_it_was_given(said: Mapping[str, object]) -> None:
     """No token, proxy, path or option of its parent; it starts in the root folder."""
     assert said["environment"] == ENVIRONMENT
@@ -123,7 +126,6 @@ def test_the_environment_is_the_one_it_was_given(said: Mapping[str, object]) -> 
         assert str(said["environ"]).strip("\0").split("\0") == [f"{key}={value}" for key, value in ENVIRONMENT.items()]
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_the_layers_are_those_in_force(said: Mapping[str, object], setting: Setting) -> None:
     """The names that go into each record, in full; another user is dropped to only by root."""
     assert said["user"] == (0 if setting.user == "root" else USER if os.getuid() == 0 else os.getuid())
