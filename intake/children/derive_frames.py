@@ -11,8 +11,7 @@ from PIL import Image
 
 from contracts.derivation import VideoDerivation
 from contracts.errors import MediaRejected
-
-Render = Callable[[], Image.Image]
+from intake.children.video import Render
 
 _KEPT_MAX = 128  # candidates held while the length of the video is unknown: 256 x 256 RGB each is 25 MB
 _SCENE_SIDE_PX = 32  # what differs is the scene, not its grain
@@ -152,7 +151,8 @@ class AtTimes(_Frames):
 class SceneStarts(_Frames):
     """The first frame, and each that differs enough from the one before it: cuts, not fades.
 
-    Compared are 32 x 32 pixels of RGB, box-filtered: the mean of the absolute differences, in levels of 255.
+    Compared are 32 x 32 pixels of RGB, each the mean of its area: the mean of the absolute differences, in levels of
+    255.
     """
 
     def __init__(self, derivation: VideoDerivation) -> None:
@@ -162,12 +162,10 @@ class SceneStarts(_Frames):
 
     def take(self, index: int, _: Fraction | None, render: Render, /) -> None:
         """Compare with the frame before; a start is taken."""
-        image = render()
-        small = image.resize((_SCENE_SIDE_PX, _SCENE_SIDE_PX), Image.Resampling.BOX).convert("RGB")
-        pixels = numpy.asarray(small).astype(numpy.int32)
+        pixels = numpy.asarray(render(_SCENE_SIDE_PX)).astype(numpy.int32)
         if self._before is None or (self._differs(pixels) and index - self._start >= SCENE_FRAMES_MIN):
             self._start = index
-            self._add(index, image)
+            self._add(index, render())
         self._before = pixels
 
     def facts(self) -> dict[str, Any]:

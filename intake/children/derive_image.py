@@ -29,8 +29,18 @@ _TURNS = {
 """EXIF orientation (EXIF 2.32 §4.6.4 A) to the turn that makes it 1."""
 
 _SPACES = {"RGB ": "RGB", "GRAY": "L", "CMYK": "CMYK"}
-_LIBRARIES = {"png": ("zlib",), "jpeg": ("libjpeg_turbo",), "webp": ("webp",)}
-_WORDS = {"zlib": "zlib", "libjpeg_turbo": "libjpeg-turbo", "webp": "libwebp", "littlecms2": "littlecms"}
+_LIBRARIES = {
+    "png": ("zlib_ng" if features.version("zlib_ng") else "zlib",),
+    "jpeg": ("libjpeg_turbo",),
+    "webp": ("webp",),
+}
+_WORDS = {
+    "zlib": "zlib",
+    "zlib_ng": "zlib-ng",
+    "libjpeg_turbo": "libjpeg-turbo",
+    "webp": "libwebp",
+    "littlecms2": "littlecms",
+}
 TOOLS = {
     form: ", ".join(
         [f"pillow {version('pillow')}"]

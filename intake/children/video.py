@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import av
 from av.sidedata.sidedata import Type
@@ -21,9 +21,16 @@ from intake.children import image as images
 from intake.children.claims import container_claims
 from intake.children.source import Source
 
-FrameSeen = Callable[[int, Fraction | None, Callable[[], Image.Image]], None]
-"""Called with every frame's index, when it begins (seconds since the first; None if nobody says) and a way to have it
-as an RGB image."""
+
+class Render(Protocol):
+    """A way to have a frame as an RGB image, upright; valid until the next frame is decoded."""
+
+    def __call__(self, side_px: int | None = None) -> Image.Image:
+        """The whole frame, or a small one of `side_px` x `side_px` that costs little."""
+
+
+FrameSeen = Callable[[int, Fraction | None, Render], None]
+"""Called with every frame's index, when it begins (seconds since the first; None if nobody says) and its rendering."""
 
 CODECS = {
     "video/mp4": frozenset({"h264", "hevc", "av1", "mpeg4", "vp9"}),
@@ -44,6 +51,7 @@ _ORIENTATIONS = {
     (0, -1, 1, 0): 8,
 }
 _FIRST_SIDEWAYS = 5  # EXIF orientations 5 to 8 exchange width and height
+_REDUCED = 8  # a small rendering begins with an eighth of each side
 _TURNS = {
     1: None,
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -67,7 +75,8 @@ def prepare() -> None:
     out.seek(0)
     with ffmpeg.open_input(out, "video/x-matroska", Limits()) as container:
         for frame in container.decode(video=0):
-            _picture(frame)
+            _picture(frame, 1)
+            _picture(frame, 1, 16)
 
 
 def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: FrameSeen) -> dict[str, Any]:
@@ -87,7 +96,7 @@ def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: Fr
             stream = _choose(container, media_type, limits)
             for frame in ffmpeg.decoded(container, stream, "video"):
                 run.take(frame)
-                seen(run.frames - 1, run.begin, partial(_picture, frame))
+                seen(run.frames - 1, run.begin, partial(_picture, frame, run.orientation))
             return _describe(container, stream, media_type, run)
     except (MediaRejected, MemoryError, ImportError):
         raise
@@ -162,12 +171,27 @@ def _check_size(width: int, height: int, limits: Limits) -> None:
         raise MediaRejected("frame-pixels", f"{width} x {height}, the bound is {limits.video_frame_pixels} pixels")
 
 
-def _picture(frame: av.VideoFrame) -> Image.Image:
-    """The frame as it is meant to be shown: phones write portrait as landscape with a matrix."""
+def _picture(frame: av.VideoFrame, orientation: int, side_px: int | None = None) -> Image.Image:
+    """The frame as it is meant to be shown: phones write portrait as landscape with a matrix.
+
+    `orientation` is the first frame's, as findings say; to ask each frame would tie it into a cycle with its side data,
+    and it would stay in memory until the collector comes.
+    """
     # One thread: left to itself swscale starts several, and on a busy host that failed now and then (EAGAIN).
-    image: Image.Image = frame.to_image(threads=1)  # type: ignore[no-untyped-call]
-    turn = _TURNS[_orientation(frame)]
+    size: dict[str, Any] = {"threads": 1}
+    if side_px is not None:  # swscale has a longest filter, so the last step is Pillow's
+        width, height = (max(side // _REDUCED, side_px) for side in (frame.width, frame.height))
+        size |= {"width": width, "height": height, "interpolation": "AREA"}
+    image: Image.Image = frame.to_image(**size)  # type: ignore[no-untyped-call]
+    image = image if side_px is None else image.resize((side_px, side_px), Image.Resampling.BOX)
+    turn = _TURNS[orientation]
     return image if turn is None else image.transpose(turn)
+
+
+def _shown(frame: Image.Image, side_px: int | None = None) -> Image.Image:
+    """The frame of a GIF."""
+    image = frame.convert("RGB")
+    return image if side_px is None else image.resize((side_px, side_px), Image.Resampling.BOX)
 
 
 def _orientation(frame: av.VideoFrame) -> int:
@@ -218,7 +242,7 @@ def _decode_gif(source: Source, media_type: MediaType, limits: Limits, seen: Fra
         duration += images.delay_ms(frame)
         if duration > limits.video_duration_s * 1_000:
             raise MediaRejected("video-duration", f"longer than {limits.video_duration_s} s")
-        seen(count, begin, partial(frame.convert, "RGB"))
+        seen(count, begin, partial(_shown, frame))
         count += 1
     delay = delays.pop() if len(delays) == 1 else 0
     return {
