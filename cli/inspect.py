@@ -1,9 +1,10 @@
-"""`mosaic inspect`: what a file is, decided by the same confined decoders as in a run."""
+"""`mosaic inspect`: what a file is, and what can be made of it, by the same confined decoders as in a run."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +14,11 @@ from cli.arguments import regular_files
 from cli.exit_codes import SOME_FAILED
 from cli.output import Json, print_json, print_table
 from contracts.artifact import MEDIA_TYPES, Modality
-from contracts.errors import EvidenceError, NeedMissing, StorageError
+from contracts.errors import EvidenceError, InputError, NeedMissing, StorageError
 
 if TYPE_CHECKING:
+    from contracts.derivation import Derivation
+    from contracts.records import Derivative
     from intake.decoders import DecoderPool
 
 
@@ -24,53 +27,119 @@ def inspect(
     modality: Annotated[
         Modality | None, typer.Option("--as", help="What the file is a part for; guessed if absent.")
     ] = None,
+    derive: Annotated[
+        str | None,
+        typer.Option(help="What to make of each: image:max_side=768, audio:rate=16000, video:times=0.5;1.5, …"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for derivatives, each named by its sha256; made if missing.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Sniff and fully decode files inside bounds, in a sandbox. Exit 1 if any is rejected."""
-    rows = asyncio.run(_all(regular_files(files), modality, as_json))
+    making = _making(derive, out, modality)
+    chosen = modality if making is None else making.recipe.modality
+    rows = asyncio.run(_all(regular_files(files), chosen, making, as_json))
     if not as_json:
-        shown = ("file", "verdict", "rule", "reason", "ms")
+        made = () if making is None else ("derivative",)
+        shown = ("file", "verdict", "rule", "reason", *made, "ms")
+        for row in rows:
+            row |= {"derivative": (row.get("derivative") or {}).get("file")}
         print_table("inspection", shown, ([row[name] or "" for name in shown] for row in rows))
     if any(row["verdict"] == "reject" for row in rows):
         raise typer.Exit(SOME_FAILED)
 
 
-async def _all(files: list[Path], modality: Modality | None, as_json: bool) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """What is made of each file, and where it goes."""
+
+    recipe: Derivation
+    folder: Path
+
+
+def _making(spec: str | None, folder: Path | None, modality: Modality | None) -> _Making | None:
+    from contracts.derivation_spec import parse_derivation
+
+    if spec is None and folder is None:
+        return None
+    if spec is None or folder is None:
+        missing = "--derive" if spec is None else "--out"
+        raise InputError("derive-options", f"expected --derive SPEC and --out DIR together, {missing} is missing")
+    recipe = parse_derivation(spec)
+    if modality not in (None, recipe.modality):
+        raise InputError("derive-options", f"expected --as {recipe.modality.value} or none beside --derive {spec}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("out-folder", f"expected a folder that can be written, got {str(folder)!r}") from error
+    return _Making(recipe, folder)
+
+
+async def _all(
+    files: list[Path], modality: Modality | None, making: _Making | None, as_json: bool
+) -> list[dict[str, Any]]:
     from intake.decoders import DecoderPool
     from settings.load import load
 
     settings, rows = load(), []
     async with DecoderPool(limits=settings.limits, workers=1) as pool:
         for file in files:
-            row = await _one(pool, file, modality)
+            row = await _one(pool, file, modality, making)
             rows.append(row)
             if as_json:
                 print_json(row)
     return rows
 
 
-async def _one(pool: DecoderPool, path: Path, modality: Modality | None) -> dict[str, Any]:
+async def _one(pool: DecoderPool, path: Path, modality: Modality | None, making: _Making | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "file": str(path), "verdict": "reject", "rule": None, "reason": None,
         "artifact": None, "findings": {}, "layers": [], "ms": None,
     }  # fmt: skip
+    if making is not None:
+        row["derivative"] = None
     try:
         with path.open("rb") as file:
             chosen = modality or _guess(file.read(16))
             file.seek(0)
-            found = await pool.inspect(file.fileno(), modality=chosen)
+            found = await pool.inspect(file.fileno(), modality=chosen, derive=None if making is None else making.recipe)
     except OSError as error:
         return row | {"rule": "unreadable", "reason": error.strerror}
     except (NeedMissing, StorageError):
         raise
     except EvidenceError as error:
         return row | {"rule": error.rule, "reason": error.reason}
+    if making is not None and found.derivative is not None:
+        made = await asyncio.to_thread(_keep, found.derivative, making)
+        row |= {"derivative": made}
     return row | {
         "verdict": "accept",
         "artifact": found.artifact.to_json(),
         "findings": found.findings,
         "layers": list(found.layers),
         "ms": round(found.ms, 1),
+    }
+
+
+def _keep(made: Derivative, making: _Making) -> dict[str, Any]:
+    """Write a derivative under the name that its digest gives it, whole or not at all."""
+    from contracts.artifact import Artifact
+    from contracts.digest import Digest
+    from storage.disk_errors import disk_errors
+    from storage.incoming import incoming
+
+    artifact = Artifact(Digest.of(made.data), len(made.data), made.media_type, making.recipe.modality)
+    path = making.folder / artifact.staged_name
+    with incoming(making.folder) as file, disk_errors("write a derivative"):
+        file.write(made.data)
+        file.replace(path)
+    return {
+        "file": str(path),
+        "digest": str(artifact.digest),
+        "size_bytes": artifact.size_bytes,
+        "media_type": artifact.media_type,
+        "transformation": made.transformation,
     }
 
 
