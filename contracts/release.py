@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from contracts.artifact import Modality
+from contracts.derivation import FRAMES, Derivation, derivation_of
 from contracts.digest import Digest, canonical_digest
 from contracts.errors import ContractRefused, InputError
 from contracts.profile import Profile, profile
@@ -40,6 +42,13 @@ class Release(ReleaseDocument, frozen=True, kw_only=True):
         """The manifest as plain values of JSON."""
         document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return document
+
+    def derivation(self, modality: Modality) -> Derivation | None:
+        """What is made of a part of `modality` before the engine is given it; None takes it as it is."""
+        if isinstance(self.derivatives, msgspec.UnsetType):
+            return FRAMES if modality is Modality.VIDEO else None
+        recipe = getattr(self.derivatives, modality.value)
+        return None if recipe is None else derivation_of(modality, recipe)
 
     def admit(self, question: Question) -> None:
         """Raise ContractRefused (`modality`) for a medium that this release does not accept."""

@@ -1,17 +1,18 @@
 """The release manifest as it is written, version 1: the structs that parse it and that its schema is made from.
 
-Every key must be there; what does not apply to a release, or is not known of it, is an explicit null, so that nobody
-has to guess whether it was forgotten. What the engine could do and we do not want (its UI, agent, search, code
-execution, MCP, the log of payloads) has no key at all. What types cannot say is in `release_rules`.
+Every key but `derivatives` must be there; what does not apply to a release, or is not known of it, is an explicit null,
+so that nobody has to guess whether it was forgotten. What the engine could do and we do not want (its UI, agent,
+search, code execution, MCP, the log of payloads) has no key at all. What types cannot say is in `release_rules`.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from contracts.artifact import Modality
+from contracts.derivation_document import COLOUR_PATTERN, AudioRecipe, Derivatives, ImageRecipe, VideoRecipe
 
 _END = r"$(?!\n)"  # `$` alone would accept a line feed after the end in Python, and only there
 DIGEST_PATTERN = rf"^sha256:[0-9a-f]{{64}}{_END}"
@@ -30,6 +31,7 @@ PATTERN_WORDS = {
     FILE_PATTERN: "the name of a file in the model's folder, at most 128 characters",
     WORD_PATTERN: "letters, digits, '.', '_', '+' and '-', at most 64",
     NOTE_PATTERN: "1 to 128 printable ASCII characters",
+    COLOUR_PATTERN: "six lowercase hex digits, RRGGBB",
 }
 """What each pattern asks for, as a message says it."""
 
@@ -167,7 +169,9 @@ class ReleaseDocument(_Section, frozen=True, kw_only=True):
 
     `engine` is a version of the profile table. `route` is the model's name on the wire; for a server that is launched
     it is the model's folder, named by its digest. `modalities` are those we accept, which may be fewer than the engine
-    supports. `launch` is null for the engine in the box, which is no server of its own.
+    supports. `launch` is null for the engine in the box, which is no server of its own. `derivatives` alone may be
+    left out: manifests, and the receipts that hold them, are older than it. Then videos are given as frames (ADR 0002),
+    images and recordings as they are.
     """
 
     document: Literal["release.v1"]
@@ -182,6 +186,7 @@ class ReleaseDocument(_Section, frozen=True, kw_only=True):
     modalities: tuple[Modality, ...]
     limits: ReleaseLimits
     calibration_model: bool
+    derivatives: Derivatives | UnsetType = UNSET
 
 
 SECTIONS: dict[tuple[str, ...], type[Struct]] = {
@@ -195,5 +200,9 @@ SECTIONS: dict[tuple[str, ...], type[Struct]] = {
     ("kv",): KeyValuePolicy,
     ("kv", "paged_attention"): Pool,
     ("limits",): ReleaseLimits,
+    ("derivatives",): Derivatives,
+    ("derivatives", "image"): ImageRecipe,
+    ("derivatives", "audio"): AudioRecipe,
+    ("derivatives", "video"): VideoRecipe,
 }
 """Where each struct stands in the document."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from contracts.bundle_reader import Path, shown
+from contracts.derivation_document import Derivatives, recipe_findings
 from contracts.digest import Digest
 from contracts.errors import InputError
 from contracts.profile import PROFILES, profile
@@ -29,6 +30,8 @@ def release_findings(release: ReleaseDocument) -> Iterator[Finding]:
     yield from _launch(release)
     yield from _weights(release.model)
     yield from _key_values(release)
+    if isinstance(release.derivatives, Derivatives):
+        yield from _derivatives(release.derivatives)
     if len(set(release.modalities)) != len(release.modalities):
         yield ("modalities",), "release-modalities", "expected each modality once, got one twice"
 
@@ -117,3 +120,11 @@ def _key_values(release: ReleaseDocument) -> Iterator[Finding]:
     if given != 1:
         reason = f"expected exactly one of context_tokens, memory_mb and memory_percent, got {given}"
         yield where, "release-paged-attention", reason
+
+
+def _derivatives(derivatives: Derivatives) -> Iterator[Finding]:
+    for kind in ("image", "audio", "video"):
+        recipe = getattr(derivatives, kind)
+        if recipe is not None:
+            for name, rule, reason in recipe_findings(recipe):
+                yield ("derivatives", kind, name), rule, reason

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from contracts.artifact import Modality
-from contracts.derivation import FRAMES, Derivation
+from contracts.derivation import Derivation
 from contracts.errors import InputError, WorkerUnavailable
 from contracts.limits import Limits
 from contracts.locator import redact_url
@@ -51,7 +51,7 @@ class Workshop:
 
     def derivation(self, modality: Modality) -> Derivation | None:
         """What the release needs made of a part of `modality`: engines take a video as frames (ADR 0002)."""
-        return FRAMES if modality is Modality.VIDEO else None
+        return self.release.derivation(modality)
 
     async def fetch(self, url: str, *, max_bytes: int, into: int) -> AcquisitionRecord:
         """Fetch `url` for this tenant into the descriptor `into`, under the policy in force, when it is its turn."""

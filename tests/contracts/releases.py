@@ -94,6 +94,21 @@ def changed(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
 _QUANTISATION = {"method": "uqff", "level": None, "files": ["q4k-0.uqff"], "digest": digest("8")}
 _TOPOLOGY = {"file": "topology.yml", "digest": digest("9")}
 _POOL = {"context_tokens": 4096, "memory_mb": None, "memory_percent": None, "block_tokens": 32, "cache_type": "auto"}
+DERIVATIVES: dict[str, Any] = {
+    "image": {"max_side_px": 1024, "format": "webp", "quality": 80, "alpha": "flatten", "background": "ffffff"},
+    "audio": {"rate_hz": 16000, "channels": 1},
+    "video": {
+        "select": "even",
+        "frames": 8,
+        "every": None,
+        "times_ms": None,
+        "scene_threshold": None,
+        "max_side_px": 256,
+        "frame_delay_ms": 120,
+        "container": "gif",
+        "allow_square": False,
+    },
+}
 WHOLE = changed(
     PLAN,
     {
@@ -102,6 +117,7 @@ WHOLE = changed(
         "kv.paged_attention": _POOL,
         "model.quantisation": _QUANTISATION,
         "model.topology": _TOPOLOGY,
+        "derivatives": DERIVATIVES,
     },
 )
 """A plan in which everything but the wheel is there."""

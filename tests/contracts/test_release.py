@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.artifact import Modality
+from contracts.derivation import FRAMES, derivation_of
+from contracts.derivation_spec import parse_derivation
 from contracts.digest import canonical_digest
 from contracts.errors import ContractRefused, InputError
 from contracts.profile import profile
@@ -18,6 +20,7 @@ from contracts.release_document import SECTIONS
 from tests.contracts.questions import question
 from tests.contracts.releases import (
     BUNDLE,
+    PLAN,
     WHOLE,
     changed,
     digest,
@@ -78,11 +81,29 @@ OTHER: dict[str, dict[str, Any]] = {
     "modalities": {"modalities": ["audio", "image", "video"]},
     **{f"limits.{name}": {f"limits.{name}": 77} for name in SECTIONS[("limits",)].__struct_fields__},
     "calibration_model": {"calibration_model": True},
+    "derivatives.image.max_side_px": {"derivatives.image.max_side_px": 640},
+    "derivatives.image.format": {"derivatives.image.format": "jpeg"},
+    "derivatives.image.quality": {"derivatives.image.quality": None},
+    "derivatives.image.alpha": {"derivatives.image.alpha": "keep", "derivatives.image.background": None},
+    "derivatives.image.background": {"derivatives.image.background": "000000"},
+    "derivatives.audio.rate_hz": {"derivatives.audio.rate_hz": 24_000},
+    "derivatives.audio.channels": {"derivatives.audio.channels": 2},
+    "derivatives.video.select": {"derivatives.video.select": "every", "derivatives.video.every": 4},
+    "derivatives.video.frames": {"derivatives.video.frames": 16},
+    "derivatives.video.every": {"derivatives.video.select": "every", "derivatives.video.every": 5},
+    "derivatives.video.times_ms": {"derivatives.video.select": "times", "derivatives.video.times_ms": [0, 500]},
+    "derivatives.video.scene_threshold": {
+        "derivatives.video.select": "scenes",
+        "derivatives.video.scene_threshold": 40,
+    },
+    "derivatives.video.max_side_px": {"derivatives.video.max_side_px": 512},
+    "derivatives.video.frame_delay_ms": {"derivatives.video.frame_delay_ms": 200},
+    "derivatives.video.allow_square": {"derivatives.video.allow_square": True},
 }
 """For each leaf of the manifest another value, with what must change along."""
 
 WHEEL_LEAVES = {"build.wheel.distribution", "build.wheel.version", "build.wheel.library"}
-ONE_VALUE = {"document", "launch.host", "launch.ui"}
+ONE_VALUE = {"document", "launch.host", "launch.ui", "derivatives.video.container"}
 
 
 def test_a_manifest_survives_its_json() -> None:
@@ -116,6 +137,29 @@ def test_another_wheel_is_another_identity(wheel: dict[str, Any]) -> None:
     box = embedded_release().to_json()
     other = parse_release(manifest(changed(box, {"build.wheel": wheel})))
     assert other.identity() != embedded_release().identity()
+
+
+def test_a_manifest_that_says_nothing_of_derivatives_is_what_it_was() -> None:
+    """Older manifests keep their identity, and their videos are given as frames, as they were."""
+    old = launched_release()
+    assert "derivatives" not in old.to_json()
+    assert old.identity() == canonical_digest(PLAN)
+    assert [old.derivation(modality) for modality in Modality] == [None, None, FRAMES]
+    nothing = launched_release(derivatives={"image": None, "audio": None, "video": None})
+    assert [nothing.derivation(modality) for modality in Modality] == [None, None, None]
+    assert nothing.identity() != old.identity()
+
+
+def test_what_a_release_needs_of_a_medium_is_what_its_manifest_says() -> None:
+    """A recipe written in a manifest is the one that a line writes."""
+    release = whole_release()
+    lines = {Modality.IMAGE: "image:format=webp,quality=80", Modality.AUDIO: "audio", Modality.VIDEO: "video"}
+    for modality, line in lines.items():
+        assert release.derivation(modality) == parse_derivation(line)
+    timed = whole_release(**OTHER["derivatives.video.times_ms"])
+    assert timed.derivation(Modality.VIDEO) == derivation_of(
+        Modality.VIDEO, FRAMES.to_json() | {"select": "times", "times_ms": [0, 500]}
+    )
 
 
 def test_every_field_is_covered_by_the_identity_test() -> None:

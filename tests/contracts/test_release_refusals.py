@@ -22,7 +22,7 @@ LEAVES = sorted(
     ".".join((*where, name))
     for where, section in SECTIONS.items()
     for name in section.__struct_fields__
-    if where != ("build", "wheel")
+    if where != ("build", "wheel") and name != "derivatives"
 )
 
 BAD: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -98,6 +98,36 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
         {"kv.tenants": "shared"},
         "release-prefix-cache",
         "kv.prefix_cache_n: expected 0 where tenants share a worker",
+    ),
+    "a derivative of another kind": (
+        {"derivatives.text": None},
+        "release-unknown-key",
+        "derivatives.text: unknown key; known here: image, audio, video",
+    ),
+    "a format no engine reads": (
+        {"derivatives.image.format": "avif"},
+        "release-form",
+        "derivatives.image.format: expected png or jpeg or webp, got 'avif'",
+    ),
+    "a colour by name": (
+        {"derivatives.image.background": "white"},
+        "release-form",
+        "derivatives.image.background: expected six lowercase hex digits, RRGGBB, got 'white'",
+    ),
+    "a quality that png has not": (
+        {"derivatives.image.format": "png"},
+        "derivation-quality",
+        "derivatives.image.quality: expected null for png, which is lossless, got 80",
+    ),
+    "times that nobody selects": (
+        {"derivatives.video.times_ms": [0, 500]},
+        "derivation-select",
+        "derivatives.video.times_ms: expected null for select even, got a value",
+    ),
+    "more frames than a GIF should have": (
+        {"derivatives.video.frames": 65},
+        "release-form",
+        "derivatives.video.frames: expected int <= 64, got 65",
     ),
 }
 
