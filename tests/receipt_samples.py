@@ -89,9 +89,12 @@ def receipt(
     question_id: str = "q1",
     attempt: str = "attempt-1",
     number: int = 1,
+    asked: Question | None = None,
 ) -> Receipt:
-    """Commit the blobs of an attempt that ended as `wire` says, and write its receipt."""
-    asked = question()
+    """Commit the blobs of an attempt that ended as `wire` says, and write its receipt.
+
+    Media of another question than ours are committed by who asks it."""
+    asked = asked or question()
     request = request_for(asked)
     for data in (ORIGINAL, IMAGE, DERIVED, request.body, wire):
         blobs.put_bytes(data)
