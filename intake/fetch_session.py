@@ -39,7 +39,9 @@ from sandbox.confine import RESOLVER_FILES, UNSAFE
 from sandbox.namespaces import View
 from sandbox.spawn import MINIMAL_ENVIRONMENT, Child, spawn
 
-ENVIRONMENT: Mapping[str, str] = {**MINIMAL_ENVIRONMENT, "RES_OPTIONS": "timeout:2 attempts:2"}
+ENVIRONMENT: Mapping[str, str] = {**MINIMAL_ENVIRONMENT, "LOCALDOMAIN": ".", "RES_OPTIONS": "timeout:2 attempts:2"}
+"""Its resolver searches the root alone: in a container it would look for `a.example.org` in the cluster's domains first
+(resolv.conf(5): search, ndots), and have another host's bytes than the record says."""
 VIEW = View(("intake",), RESOLVER_FILES)
 """What there is for the fetcher beside the interpreter: no other file of the host, where namespaces can be made."""
 _CONFIGURATION = tuple(Path(name) for name in RESOLVER_FILES if name.startswith("/etc/"))

@@ -1,4 +1,4 @@
-"""A name server on 127.0.0.1:53 that says what its script says, of every name."""
+"""A name server on 127.0.0.1:53 that says what its script says, of every name but those of the searched domain."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import struct
 import threading
 from collections.abc import Sequence
 
+from tests.lab.private_network import SEARCHED
+
+_SEARCHED = b"".join(bytes([len(label)]) + label.encode() for label in SEARCHED.split("."))
+_INSIDE = "10.0.0.1"
 _A, _AAAA = 1, 28
 
 
 class NameServer:
-    """Each resolution gets the next of the script's answers, the last one again and again; none means no such name."""
+    """Each resolution gets the next of the script's answers, the last one again and again; none means no such name.
+
+    Names beneath the searched domain lead inside: who looks there finds a forbidden address in place of the script's.
+    """
 
     def __init__(self) -> None:
         self._end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -41,11 +48,13 @@ class NameServer:
             end += 1 + query[end]
         kind = struct.unpack_from(">H", query, end + 1)[0]
         addresses: list[bytes] = []
-        if self._turns and kind in self._asked:
+        if query[12:end].endswith(_SEARCHED):
+            addresses = [_packed(_INSIDE)] if kind == _A else []
+        elif self._turns and kind in self._asked:
             turn = self._turns[min(self._asked[kind], len(self._turns) - 1)]
             self._asked[kind] += 1
             addresses = [_packed(address) for address in turn if (":" in address) == (kind == _AAAA)]
-        flags = b"\x81\x80" if any(self._turns) else b"\x81\x83"
+        flags = b"\x81\x80" if addresses or any(self._turns) else b"\x81\x83"
         records = (b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 0, len(address)) + address for address in addresses)
         return query[:2] + flags + struct.pack(">4H", 1, len(addresses), 0, 0) + query[12 : end + 5] + b"".join(records)
 

@@ -22,8 +22,10 @@ _NETLINK_ROUTE, _RTM_NEWROUTE, _NLMSG_ERROR = 0, 24, 2
 _REQUEST_CREATE_ACK = 0x1 | 0x400 | 0x4
 _TABLE_LOCAL, _PROTO_BOOT, _SCOPE_HOST, _TYPE_LOCAL = 255, 3, 254, 2
 _RTA_OIF, _LOOPBACK = 4, 1
+SEARCHED = "cluster.example"
+"""The domain in which a container's resolver is told to look first. What a URL names is never in it."""
 RESOLVER_FILES = {
-    "resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
+    "resolv.conf": f"nameserver 127.0.0.1\nsearch {SEARCHED}\noptions timeout:1 attempts:1 ndots:5\n",
     "hosts": "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
 }
 
