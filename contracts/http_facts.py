@@ -18,8 +18,6 @@ _SECONDS = re.compile(r"[0-9]{1,9}")
 def shown_url(url: str, *, with_query: bool) -> str:
     """`url` as records show it: never a fragment or userinfo, the query only where the policy records queries."""
     shown = redact_url(url)
-    if "//" not in shown and not shown.startswith("/"):
-        shown = shown.rpartition("@")[2]  # a reference that some clients read as an authority
     _, mark, query = url.split("#", 1)[0].partition("?")
     return f"{shown}?{query}" if with_query and mark else shown
 

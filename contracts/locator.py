@@ -6,6 +6,7 @@ A derivative's names its parent artifact and the exact transformation, so that a
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,9 +91,31 @@ def locator_digest(locator: Locator) -> Digest:
     return canonical_digest(locator.to_json())
 
 
+_BEGINNING = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
+_HOST_AND_PORT = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]\\]+)(?::[0-9]*)?")
+
+
 def redact_url(url: str) -> str:
-    """`url` without query, fragment and userinfo: what logs, records and errors may show."""
-    shown = url.split("#", 1)[0].split("?", 1)[0]
-    scheme, slashes, rest = shown.partition("//")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}" if slashes else shown
+    """`url` without query, fragment and userinfo: what logs, records and errors may show.
+
+    Where the host does not end as hosts do, what stands there may be a password with a `/`, `?` or `#` in it, so all
+    before the last `@` goes, or all from the colon on. A reference that begins with one slash is a path and stays.
+    """
+    shown = re.split("[?#]", url, maxsplit=1)[0]
+    if re.match(r"/(?![/\\])", shown):
+        return shown
+    beginning = _BEGINNING.match(shown)
+    start = beginning.end() if beginning else 0
+    authority, slash, path = shown[start:].partition("/")
+    host = authority.rpartition("@")[2]
+    cut_early = "@" in url[len(shown) :] and not slash  # some parsers take all before that @ for userinfo
+    if beginning and _HOST_AND_PORT.fullmatch(host) and not cut_early:
+        return f"{shown[:start]}{host}{slash}{path}"
+    return f"{shown[:start]}{_without_password(shown[start:], is_cut='@' in url[len(shown) :])}"
+
+
+def _without_password(rest: str, *, is_cut: bool) -> str:
+    before, at, after = rest.rpartition("@")
+    if at and (":" in before or "\\" in before or not before.strip("/")):
+        return after
+    return rest.partition(":")[0] if is_cut else rest

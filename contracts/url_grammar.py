@@ -27,6 +27,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>.*))?", re.DOTALL)
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _DOTS = re.compile(r"(\.|%2[Ee]){1,2}")
+_NO_CHARACTER = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]")
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")  # WHATWG "ends in a number"
 
 
@@ -92,8 +93,8 @@ def _length(url: str) -> str | None:
 
 
 def _characters(url: str) -> str | None:
-    bad = next((character for character in url if ord(character) <= 0x20 or 0x7F <= ord(character) < 0xA0), None)
-    return None if bad is None else f"control character or space U+{ord(bad):04X}"
+    bad = _NO_CHARACTER.search(url)
+    return None if bad is None else f"control character, space or half of a surrogate pair U+{ord(bad[0]):04X}"
 
 
 def _backslash(url: str) -> str | None:

@@ -22,6 +22,14 @@ NOW = 1_445_412_000.0  # Wed, 21 Oct 2015 07:20:00 GMT
         ("//user@example.org/a?b", "//example.org/a"),
         ("http:user:secret@example.org", "example.org"),
         ("http:\\\\user:secret@example.org", "example.org"),
+        ("http:\\\\user:secret@example.org\\a//b", "example.org\\a//b"),
+        ("http:/user:secret@example.org/a//b", "example.org/a//b"),
+        ("\\\\user:secret@example.org//a", "example.org//a"),
+        ("/\\user:secret@example.org/a", "example.org/a"),
+        ("https:///user:secret@example.org/", "https://example.org/"),
+        ("user:secret@example.org//a", "example.org//a"),
+        ("/cdn//image@2/a", "/cdn//image@2/a"),
+        ("images/face@2.png", "images/face@2.png"),
     ],
 )
 def test_what_is_shown_of_a_url(url: str, shown: str) -> None:

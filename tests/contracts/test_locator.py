@@ -17,6 +17,12 @@ URLS = {
     "https://example.org/": "https://example.org/",
     "http://[2001:db8::1]/a": "http://[2001:db8::1]/a",
     "not a url?secret": "not a url",
+    "https://user:se/cret@example.org/a": "https://example.org/a",
+    "https://user:se\\cret/too@example.org/a": "https://example.org/a",
+    "https://user:se?cret@example.org/a": "https://user",
+    "https://user:se#cret@example.org/a": "https://user",
+    "https://user:12#cret@example.org/a": "https://user",
+    "https://example.org:8443/a?mail=me@example.org": "https://example.org:8443/a",
 }
 
 

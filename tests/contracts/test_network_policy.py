@@ -45,6 +45,7 @@ def test_published_case(case: dict[str, object]) -> None:
         ("http://example.com/" + "a" * 2048, "url-length"),
         ("http://example.com/a b", "url-characters"),
         ("http://example.com/\r\nHost: x", "url-characters"),
+        ("http://example.com/#\udcff", "url-characters"),
         ("http://example.com\\@10.0.0.1/", "url-backslash"),
         ("example.com/a", "url-absolute"),
         ("ftp://example.com/", "scheme"),
