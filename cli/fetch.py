@@ -42,7 +42,10 @@ def fetch(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError("out-folder", f"expected a folder that can be written, got {str(out)!r}") from error
-    rows = asyncio.run(_all(settings, urls, settings.network_policy(policy), cap, out, anchors, as_json))
+    try:
+        rows = asyncio.run(_all(settings, urls, settings.network_policy(policy), cap, out, anchors, as_json))
+    except ExceptionGroup as group:  # of the tasks; the first to fail ended the others
+        raise group.exceptions[0] from group
     if not as_json:
         print_table("acquisitions", _SHOWN, ([row[name] or "" for name in _SHOWN] for row in rows))
     if any(row["verdict"] != "acquired" for row in rows):

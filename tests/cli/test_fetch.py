@@ -91,3 +91,11 @@ async def test_a_body_over_the_cap_is_not_had(mosaic: Mosaic, tmp_path: Path) ->
         ended = await run(command, *arguments, "--max-bytes", "3")
     assert (ended.code, ended.object["rule"]) == (1, "body-over-limit")
     assert contents(tmp_path / "out") == {}
+
+
+async def test_a_folder_that_takes_no_file_is_said_in_a_line(mosaic: Mosaic) -> None:
+    """It is there, so only the first file shows that nothing can be written to it; no trace of ours is printed."""
+    ended = await run(mosaic, "http://127.0.0.1/", "http://127.0.0.2/", "--out", "/proc")
+    assert (ended.code, ended.out) == (3, "")
+    assert "[disk]" in ended.err
+    assert "Traceback" not in ended.err
