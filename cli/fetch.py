@@ -36,7 +36,10 @@ def fetch(
 
     settings = load()
     limits = settings.limits
-    cap = max_bytes or max(limits.image_bytes, limits.audio_bytes, limits.video_bytes)
+    largest = max(limits.image_bytes, limits.audio_bytes, limits.video_bytes)
+    cap = largest if max_bytes is None else max_bytes
+    if cap > largest:
+        raise InputError("max-bytes", f"expected at most {largest}, the limit of the largest medium, got {cap}")
     anchors = None if ca is None else regular_file(ca).read_text("ascii", "replace")
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 A failure lasts if it lies in what was asked for, not in the moment: the URL itself, what the policy says of it, or an
 answer that servers mean for good. Whatever depends on a name's addresses, on a certificate, on load or on a connection
-may be different next time, and so may all that a temporary redirect led to.
+may be different next time, and so may all that a temporary redirect led to, and what another version of ours says.
 
 | rule | lasts |
 | --- | --- |

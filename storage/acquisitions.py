@@ -16,8 +16,11 @@ from sqlalchemy import Connection, Select, insert, select
 from contracts.digest import Digest, wire_json
 from contracts.lasting_failures import lasts
 from contracts.records import AcquisitionRecord, Failure
+from contracts.version import VERSION
 from storage.database import Database
 from storage.schema import acquisition as acquisitions
+
+_THIS_VERSION = f"mosaic-evidence/{VERSION} "  # how intake.fetcher.FETCHER begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,10 @@ class Acquisitions:
             return tx.execute(query).first() is not None
 
     def remembered(self, key: FetchKey) -> Remembered | None:
-        """How the same fetch ended when its source was last asked, if that was a failure that lasts."""
+        """How the same fetch ended when its source was last asked, if that was a failure that lasts.
+
+        What another version of ours met is not: this one may read URLs or answers that the other refused.
+        """
         columns = acquisitions.c
         query = (
             select(columns.run_id, columns.lasts, columns.document)
@@ -98,7 +104,12 @@ class Acquisitions:
         )
         with self._database.read() as tx:
             row = tx.execute(query).first()
-        return None if row is None or not row.lasts else Remembered(row.run_id, _failure(json.loads(row.document)))
+        if row is None or not row.lasts:
+            return None
+        document = json.loads(row.document)
+        if document["fetcher"] is not None and not document["fetcher"].startswith(_THIS_VERSION):
+            return None
+        return Remembered(row.run_id, _failure(document))
 
     def of_run(self, run: str, *, tenant: str) -> list[dict[str, Any]]:
         """The records of a run, oldest first, each with its `question_id` and `part_index`."""

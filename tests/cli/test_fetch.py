@@ -93,6 +93,13 @@ async def test_a_body_over_the_cap_is_not_had(mosaic: Mosaic, tmp_path: Path) ->
     assert contents(tmp_path / "out") == {}
 
 
+async def test_a_cap_is_not_wider_than_the_limits(mosaic: Mosaic, tmp_path: Path) -> None:
+    """The fetcher may write no larger file, so it would ask again and again for what it cannot take."""
+    ended = await run(mosaic, "http://127.0.0.1/", "--out", tmp_path / "out", "--max-bytes", str(1 << 40))
+    assert (ended.code, ended.out) == (2, "")
+    assert "[max-bytes]" in ended.err
+
+
 async def test_a_folder_that_takes_no_file_is_said_in_a_line(mosaic: Mosaic) -> None:
     """It is there, so only the first file shows that nothing can be written to it; no trace of ours is printed."""
     ended = await run(mosaic, "http://127.0.0.1/", "http://127.0.0.2/", "--out", "/proc")

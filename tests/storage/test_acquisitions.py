@@ -10,6 +10,7 @@ import pytest
 from contracts.digest import Digest
 from contracts.errors import FetchError, FetchUnavailable, InputError
 from contracts.records import AcquisitionRecord, Failure, Hop
+from contracts.version import VERSION
 from storage.acquisitions import FetchKey, PartAcquisition
 from storage.home import Storage
 from storage.runs import RunStart
@@ -42,10 +43,13 @@ def _record(status: int) -> AcquisitionRecord:
     )
 
 
-def _write(storage: Storage, run: str, *statuses: int, asked: bool = True) -> FetchKey:
+def _write(storage: Storage, run: str, *statuses: int, asked: bool = True, fetcher: str | None = None) -> FetchKey:
     """A run of one attempt whose parts ended so; the key of all of them."""
     storage.runs.start(RunStart(run, "b1", Digest.of(b"bundle"), TENANT, ENGINE, [("q1", {})]), NOW)
-    parts = [PartAcquisition(index, CAP, _record(status), asked) for index, status in enumerate(statuses)]
+    parts = [
+        PartAcquisition(index, CAP, replace(_record(status), fetcher=fetcher), asked)
+        for index, status in enumerate(statuses)
+    ]
     opened = draft(run=run, attempt=f"attempt of {run}")
     storage.receipts.open_attempt(opened, NOW, parts)
     return FetchKey(
@@ -120,3 +124,11 @@ def test_an_attempt_that_is_not_written_has_no_acquisitions(storage: Storage) ->
     with pytest.raises(InputError, match="attempt-id"):
         storage.receipts.open_attempt(draft(run="run-9"), NOW, [PartAcquisition(0, CAP, _record(404), asked=True)])
     assert storage.acquisitions.of_run("run-9", tenant=TENANT) == []
+
+
+@pytest.mark.parametrize(("version", "known"), [(VERSION, True), ("0.0.0", False)], ids=["this version", "another"])
+def test_what_another_version_met_is_asked_again(storage: Storage, version: str, known: bool) -> None:
+    """It may have refused a URL or an answer that this one takes."""
+    by = f"mosaic-evidence/{version} h11/0.16.0 openssl/3.0.0"
+    key = _write(storage, "run-1", 404, fetcher=by)
+    assert (storage.acquisitions.remembered(key) is not None) is known
