@@ -23,10 +23,13 @@ from contracts.records import RECORDED_HEADERS, Hop, TlsFacts
 
 PACKET_BYTES = 64 * 1024
 OPEN_FILES = 4_096  # that the fetcher may hold, if the host lets it
+MOST_HOPS, MOST_ANSWERS = 32, 64  # that a report tells of
 _DESCRIPTORS = 1
 
 ShortText = Annotated[str, msgspec.Meta(max_length=256)]
-UrlText = Annotated[str, msgspec.Meta(max_length=2304)]
+UrlText = Annotated[
+    str, msgspec.Meta(max_length=4352)
+]  # contracts.url_grammar.URL_BYTES, and a host in its longer form
 DigestText = Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 RuleName = Annotated[str, msgspec.Meta(max_length=64, pattern="^[a-z0-9]+(-[a-z0-9]+)*\\Z")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -101,13 +104,13 @@ class HopFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: UrlText
     url_digest: DigestText
     status: Annotated[int, msgspec.Meta(ge=100, le=999)] | None
-    vetted: Annotated[list[ShortText], msgspec.Meta(max_length=64)]
+    vetted: Annotated[list[ShortText], msgspec.Meta(max_length=MOST_ANSWERS)]
     dialled: ShortText | None
     tls: TlsFrame | None
     headers: Annotated[list[tuple[ShortText, UrlText]], msgspec.Meta(max_length=2 * len(RECORDED_HEADERS))]
     framing: ShortText | None
     seconds: Seconds
-    answers: Annotated[list[ShortText], msgspec.Meta(max_length=64)] = []
+    answers: Annotated[list[ShortText], msgspec.Meta(max_length=MOST_ANSWERS)] = []
     resolved_s: Seconds | None = None
     connected_s: Seconds | None = None
     tls_s: Seconds | None = None
@@ -149,7 +152,7 @@ class HopFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-Hops = Annotated[list[HopFrame], msgspec.Meta(max_length=32)]
+Hops = Annotated[list[HopFrame], msgspec.Meta(max_length=MOST_HOPS)]
 
 
 class Done(Frame, frozen=True, tag="done"):

@@ -14,11 +14,12 @@ import socket
 import ssl
 import threading
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from contracts.errors import ChildFailed, EvidenceError, FetchError, NeedMissing
+from contracts.errors import ChildFailed, EvidenceError, FetchError, InputError, NeedMissing
 from contracts.limits import MIB, Limits
 from contracts.network_policy import PUBLIC_WEB, NetworkPolicy, check_url
 from intake.children.fetch_exchange import Exchange
@@ -26,6 +27,8 @@ from intake.children.fetch_hops import HopLog
 from intake.children.fetch_names import STACK_BYTES, THREADS, Names
 from intake.children.fetch_network import Connector, tls_context
 from intake.frames import (
+    MOST_ANSWERS,
+    MOST_HOPS,
     OPEN_FILES,
     Cancel,
     Configure,
@@ -72,6 +75,9 @@ async def _serve(channel: PacketChannel) -> None:
 def prepare(configuration: Configure, extra_anchors: str) -> tuple[Exchange, tuple[str, ...]]:
     """Load all that is needed, then confine. Raises InputError or NeedMissing."""
     limits = Limits().changed(configuration.limits)
+    if limits.fetch_redirects >= MOST_HOPS or limits.dns_answers > MOST_ANSWERS:
+        reason = f"expected limits of at most {MOST_HOPS - 1} redirects and {MOST_ANSWERS} answers of a name"
+        raise InputError("limits-fetcher", reason)
     try:
         context = tls_context(extra_anchors or None)
     except ssl.SSLError as error:
@@ -126,12 +132,10 @@ class _Service:
             await self._send(report)
 
     async def _send(self, report: Done | Failed) -> None:
-        """A record with headers that do not fit into a packet goes without them."""
-        try:
-            await self._channel.send(report)
-        except ChildFailed:
-            hops = [msgspec.structs.replace(hop, headers=[]) for hop in report.hops]
-            await self._channel.send(msgspec.structs.replace(report, hops=hops))
+        for form in _forms(report):
+            with contextlib.suppress(ChildFailed):  # it does not fit into a packet
+                await self._channel.send(form)
+                return
 
     async def _report(self, order: Fetch, policy: NetworkPolicy, into: int) -> Done | Failed:
         hops = list[HopLog]()
@@ -144,6 +148,14 @@ class _Service:
             traceback.print_exc()
             return Failed(order.id, FetchError.__name__, "fetcher-defect", type(error).__name__, _frames(hops))
         return Done(order.id, body.size_bytes, str(body.digest), body.media_type, _frames(hops))
+
+
+def _forms(report: Done | Failed) -> Iterator[Done | Failed]:
+    """`report`, and what is said where a hostile server made it too large: it without headers, or that it is so."""
+    yield report
+    yield msgspec.structs.replace(report, hops=[msgspec.structs.replace(hop, headers=[]) for hop in report.hops])
+    reason = f"what is to be recorded of {len(report.hops)} hops is more than a packet holds"
+    yield Failed(report.id, FetchError.__name__, "record-over-limit", reason, [])
 
 
 def _frames(hops: list[HopLog]) -> list[HopFrame]:

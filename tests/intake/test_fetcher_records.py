@@ -16,7 +16,7 @@ import pytest_asyncio
 import trustme
 
 from contracts.digest import Digest
-from contracts.errors import PolicyDenied
+from contracts.errors import NeedMissing, PolicyDenied
 from contracts.limits import Limits
 from contracts.network_policy import PUBLIC_WEB, NetworkPolicy
 from contracts.records import AcquisitionRecord
@@ -170,3 +170,22 @@ async def test_every_use_of_an_unsafe_policy_is_logged(fetcher: Fetcher, caplog:
         "network policy test-unsafe-loopback is in use: a fetch from 127.0.0.1",
         "network policy test-unsafe-loopback is in use: a fetch from 127.0.0.1",
     ]
+
+
+async def test_hops_that_no_packet_holds_end_the_fetch_by_a_rule() -> None:
+    """Under wide limits a server may send us on by so many long ways that no report fits; none is waited for then."""
+    away = say(MOVED + b"Location: /" + b'"' * 3_900 + b"\r\nConnection: close\r\n\r\n")
+    async with Fetcher(Limits().changed({"fetch_redirects": 12})) as wide, hostile(away) as served:
+        record = await fetch(wide, served.url)
+    assert record.failure is not None
+    assert (record.failure.rule, record.hops) == ("record-over-limit", ())
+
+
+@pytest.mark.parametrize(("name", "most"), [("fetch_redirects", 31), ("dns_answers", 64)])
+async def test_limits_that_no_report_can_tell_of_are_refused(name: str, most: int) -> None:
+    """At the start, not at the first server that makes use of them."""
+    async with Fetcher(Limits().changed({name: most})):
+        pass
+    with pytest.raises(NeedMissing, match="limits-fetcher"):
+        async with Fetcher(Limits().changed({name: most + 1})):
+            pass
