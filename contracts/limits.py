@@ -46,6 +46,8 @@ class Limits:
     # Decoded work.
     question_pixels: int = 40_000_000_000  # frames x pixels of all stills and clips: 10 min of 1080p at 30 fps
     question_samples: int = 1_500_000_000  # of all channels: four hearings of two hours at 24 kHz, stereo
+    bundle_pixels: int = 1_000_000_000_000_000  # in one run: eighty million 12 Mpx pictures, or weeks of decoding
+    bundle_samples: int = 100_000_000_000_000  # in one run: ten years of stereo at 160 kHz; nobody waits for more
     frame_pixels: int = 64_000_000  # Pillow warns at 89 Mpx; a phone has 50
     frame_side_px: int = 20_000  # a scan, not a strip that makes a decoder allocate rows for nothing
     animation_pixels: int = 256_000_000  # frames x pixels: a 1 MB GIF can cost 14 s without it

@@ -8,13 +8,12 @@ decode. What the source said, or another run or part was told by it, is a record
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from contracts.artifact import Artifact, Modality
 from contracts.bundle import BundleQuestion, MediaSource
@@ -22,13 +21,13 @@ from contracts.digest import Digest, canonical_digest
 from contracts.engine_media import check_engine_reads
 from contracts.errors import BlobMissing, ChildFailed, IntegrityError, MediaRejected
 from contracts.lasting_failures import lasts
-from contracts.limits import Limits
 from contracts.locator import Derived, Locator, redact_url
 from contracts.question import MediaPart
 from contracts.records import SOURCE_ERRORS, AcquisitionRecord, Failure, Inspection
 from contracts.version import VERSION
 from intake.decoders import DECODERS
 from intake.quarantine import open_quarantine
+from pipeline.media_budget import DecodedBudget, MediaBudget
 from pipeline.remembering import REMEMBERED, FailureMemory
 from pipeline.sharing import SharedWork
 from pipeline.sources import acquire
@@ -62,50 +61,6 @@ class AcquiredPart:
     inspection: CachedInspection
 
 
-class MediaBudget:
-    """What the parts of one question may still have together: encoded bytes, decoded pixels, decoded samples.
-
-    Three bounds, each spent and judged by itself.
-    """
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._bytes = limits.question_bytes
-        self._pixels = limits.question_pixels
-        self._samples = limits.question_samples
-
-    def allowance(self, modality: Modality) -> int:
-        """How many bytes the next part of `modality` may have. Raises MediaRejected when nothing is left."""
-        if self._bytes <= 0:
-            allowed = self._limits.question_bytes
-            raise MediaRejected("question-bytes", f"the media before this one used up the question's {allowed} bytes")
-        own: int = getattr(self._limits, f"{modality.value}_bytes")
-        return min(own, self._bytes)
-
-    def spend(self, size_bytes: int, findings: Mapping[str, Any]) -> None:
-        """Take off a part's bytes and what they were decoded to.
-
-        Raises MediaRejected (`question-pixels`, `question-samples`) where the parts so far are too much together.
-        """
-        self._bytes -= size_bytes
-        self._pixels -= _product(findings, "width", "height", "frames")
-        self._samples -= _product(findings, "samples", "channels")
-        if self._pixels < 0:
-            allowed = self._limits.question_pixels
-            reason = f"expected at most {allowed} decoded pixels, got {allowed - self._pixels} with this part"
-            raise MediaRejected("question-pixels", reason)
-        if self._samples < 0:
-            allowed = self._limits.question_samples
-            reason = f"expected at most {allowed} decoded samples, got {allowed - self._samples} with this part"
-            raise MediaRejected("question-samples", reason)
-
-
-def _product(findings: Mapping[str, Any], *names: str) -> int:
-    """The product of counts that a confined child found: 0 where one is none, so that no lie gives anything back."""
-    counts = [value if isinstance(value := findings.get(name), int) and value > 0 else 0 for name in names]
-    return math.prod(counts)
-
-
 @dataclass(frozen=True, slots=True)
 class _Ended:
     """How one acquisition ended, and what it goes by: without a failure or a rejection there is an inspection."""
@@ -136,6 +91,7 @@ class Acquirer:
         self._quarantine = quarantine
         self._repeated = repeated
         self._memory = memory
+        self._decoded = DecodedBudget.of_bundle(shop.limits)
         self._shared: SharedWork[_Ended] = SharedWork(most=_KEPT_RESULTS, lasting=_is_for_all)
 
     async def acquire(self, source: MediaSource, *, name: str, budget: MediaBudget, noted: Noted) -> AcquiredPart:
@@ -191,7 +147,7 @@ class Acquirer:
                 return _Ended(name, record)
             digest, _ = record.had()
             try:
-                found = await _inspect_and_store(self._shop, source.modality, digest, file)
+                found = await _inspect_and_store(self._shop, source.modality, digest, file, self._decoded)
             except MediaRejected as error:
                 return _Ended(name, record, rejected=error)
             return _Ended(name, record, found)
@@ -257,14 +213,18 @@ def _is_for_all(ended: _Ended) -> bool:
     return ended.record.failure is None or lasts(ended.record) or REMEMBERED in ended.record.origin
 
 
-async def _inspect_and_store(shop: Workshop, modality: Modality, digest: Digest, file: BinaryIO) -> CachedInspection:
+async def _inspect_and_store(
+    shop: Workshop, modality: Modality, digest: Digest, file: BinaryIO, decoded: DecodedBudget
+) -> CachedInspection:
     derive = shop.derivation(modality)
     recipe = {"decoders": DECODERS, "product": VERSION, "derive": derive.to_json() if derive else None}
     key = InspectionKey(digest, modality, str(canonical_digest(recipe)), shop.limits.digest())
     known = await in_thread(_known, shop, key, file)
     if known is not None:
         return known
+    decoded.check()
     inspection = await shop.decoders.inspect(file.fileno(), modality=modality, derive=derive)
+    decoded.spend(inspection.findings)
     if inspection.artifact.digest != digest:
         raise IntegrityError("changed-in-quarantine", f"acquired {digest}, decoded {inspection.artifact.digest}")
     return await in_thread(_store, shop, key, inspection, file)

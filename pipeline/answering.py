@@ -27,8 +27,9 @@ from contracts.receipt import receipt_id
 from contracts.request import ChatRequest, build_request
 from contracts.result import QuestionResult
 from contracts.retry import RetryChangedBudget, Stop, Tried, next_step, retry_delay_s
-from pipeline.acquiring import Acquirer, MediaBudget
+from pipeline.acquiring import Acquirer
 from pipeline.holding import staged, while_renewing
+from pipeline.media_budget import MediaBudget
 from pipeline.notes import Notes, RunFacts
 from pipeline.remembering import FailureMemory
 from pipeline.reusing import find_answer

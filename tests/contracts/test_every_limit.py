@@ -38,6 +38,8 @@ _SSE = "contracts/test_sse.py::test_each_bound_has_its_own_name_and_spares_the_e
 _DEADLINE = "inference/test_client.py::test_deadline"
 _FAULT = "inference/test_client.py::test_fault"
 _KIND, _BUNDLE = "contracts/request_bounds.py", "contracts/bundle_rules.py"
+_BUDGET = "pipeline/media_budget.py"
+_DECODED = "pipeline/test_acquiring.py::test_decoded_work_is_bounded_over_all_parts"
 _SCHEMA_PARSER = "contracts/test_bundle_refusals.py::test_the_parser_refuses_what_no_schema_can"
 
 BOUNDS = {
@@ -69,17 +71,11 @@ BOUNDS = {
     "image_bytes": Bound("encoded-bytes", "intake/sealed.py", _BOMB),
     "audio_bytes": Bound("encoded-bytes", "intake/sealed.py", _BOMB),
     "video_bytes": Bound("encoded-bytes", "intake/sealed.py", _BOMB),
-    "question_bytes": Bound("question-bytes", "pipeline/acquiring.py", "pipeline/test_acquiring.py::test_budget"),
-    "question_pixels": Bound(
-        "question-pixels",
-        "pipeline/acquiring.py",
-        "pipeline/test_acquiring.py::test_decoded_work_is_bounded_over_all_parts",
-    ),
-    "question_samples": Bound(
-        "question-samples",
-        "pipeline/acquiring.py",
-        "pipeline/test_acquiring.py::test_decoded_work_is_bounded_over_all_parts",
-    ),
+    "question_bytes": Bound("question-bytes", "pipeline/media_budget.py", "pipeline/test_acquiring.py::test_budget"),
+    "question_pixels": Bound("question-pixels", _BUDGET, _DECODED),
+    "question_samples": Bound("question-samples", _BUDGET, _DECODED),
+    "bundle_pixels": Bound("bundle-pixels", _BUDGET, _DECODED),
+    "bundle_samples": Bound("bundle-samples", _BUDGET, _DECODED),
     "frame_pixels": Bound("frame-pixels", "intake/children/image.py", _BOMB),
     "frame_side_px": Bound("frame-side", "intake/children/image.py", _BOMB),
     "animation_pixels": Bound("animation-pixels", "intake/children/image.py", _BOMB),

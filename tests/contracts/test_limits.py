@@ -17,6 +17,7 @@ UNITS = ("_bytes", "_px", "_pixels", "_s", "_hz", "_bytes_s")
 COUNTS = {
     *("bundle_questions", "question_parts", "labels", "output_tokens", "audio_channels", "video_frames"),
     *("question_images", "question_audios", "question_videos", "question_attempts", "question_samples"),
+    "bundle_samples",
     *(
         "media_streams",
         "fetch_redirects",

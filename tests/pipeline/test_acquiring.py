@@ -14,7 +14,8 @@ from contracts.errors import FetchError, IntegrityError, MediaRejected, PolicyDe
 from contracts.limits import Limits
 from contracts.locator import Derived, FileSource, UrlSource
 from contracts.records import AcquisitionRecord
-from pipeline.acquiring import AcquiredPart, Acquirer, MediaBudget
+from pipeline.acquiring import AcquiredPart, Acquirer
+from pipeline.media_budget import DecodedBudget, MediaBudget
 from pipeline.workshop import Workshop, open_workshop
 from tests.media_samples import encode, mp4, picture, sound
 from tests.pipeline.desk import PNG, served, settings_of
@@ -36,13 +37,20 @@ class _Bench:
     def put(self, name: str, data: bytes) -> None:
         (self._folder / name).write_bytes(data)
 
-    async def acquire(self, source: MediaSource, budget: MediaBudget | None = None) -> AcquiredPart:
-        quarantine = self.shop.storage.quarantine / "tests"
-        quarantine.mkdir(parents=True, exist_ok=True)
-        budget = budget or MediaBudget(self.shop.limits)
-        acquirer = Acquirer(self.shop, folder=self._folder, quarantine=quarantine)
+    @property
+    def _quarantine(self) -> Path:
+        return self.shop.storage.quarantine / "tests"
+
+    def acquirer(self) -> Acquirer:
+        self._quarantine.mkdir(parents=True, exist_ok=True)
+        return Acquirer(self.shop, folder=self._folder, quarantine=self._quarantine)
+
+    async def acquire(
+        self, source: MediaSource, budget: MediaBudget | None = None, acquirer: Acquirer | None = None
+    ) -> AcquiredPart:
+        acquirer, budget = acquirer or self.acquirer(), budget or MediaBudget(self.shop.limits)
         part = await acquirer.acquire(source, name="attempt/0", budget=budget, noted=self._noted)
-        assert list(quarantine.iterdir()) == []
+        assert list(self._quarantine.iterdir()) == []
         return part
 
 
@@ -203,6 +211,8 @@ def test_budget() -> None:
 DECODED = {
     "question-pixels": ("question_pixels", {"width": 10, "height": 5, "frames": 2}, 200),
     "question-samples": ("question_samples", {"samples": 50, "channels": 2}, 200),
+    "bundle-pixels": ("bundle_pixels", {"width": 10, "height": 5, "frames": 2}, 200),
+    "bundle-samples": ("bundle_samples", {"samples": 50, "channels": 2}, 200),
 }
 
 
@@ -211,11 +221,13 @@ def test_decoded_work_is_bounded_over_all_parts(rule: str) -> None:
     """Two parts fit exactly, a third does not, and what is spent of one kind takes nothing off another."""
     name, findings, most = DECODED[rule]
     others = {other: 0 for other, _, _ in DECODED.values() if other != name}
-    budget = MediaBudget(Limits().changed(others | {name: most}))
-    budget.spend(1, findings)
-    budget.spend(1, findings)
+    of = DecodedBudget.of_question if name.startswith("question") else DecodedBudget.of_bundle
+    budget = of(Limits().changed(others | {name: most}))
+    budget.spend(findings)
+    budget.spend(findings)
+    budget.check()
     with pytest.raises(MediaRejected) as refused:
-        budget.spend(1, findings)
+        budget.spend(findings)
     assert refused.value.rule == rule
     assert "at most 200 decoded" in refused.value.reason
 
@@ -227,6 +239,25 @@ def test_a_lie_gives_nothing_back() -> None:
         budget.spend(1, {"width": lie, "height": 100, "frames": 1, "samples": lie, "channels": 100})
     with pytest.raises(MediaRejected, match="question-pixels"):
         budget.spend(1, {"width": 11, "height": 1, "frames": 1})
+
+
+async def test_decoding_for_a_bundle_is_bounded(tmp_path: Path) -> None:
+    """What is over the bundle's bound is refused, and nothing is decoded after it; what is known costs nothing."""
+    limits = Limits().changed({"bundle_pixels": 96 * 64 + 1})
+    async with ScriptedWorker(served()) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url)
+        async with open_workshop(settings, limits) as shop:
+            bench = _Bench(shop, tmp_path)
+            for name, colour in {"one": (9, 9, 9), "two": (1, 2, 3), "three": (3, 2, 1)}.items():
+                bench.put(f"{name}.png", encode(picture(colour=colour), "PNG"))
+            acquirer = bench.acquirer()
+            await bench.acquire(MediaSource(Modality.IMAGE, "one.png"), acquirer=acquirer)
+            with pytest.raises(MediaRejected, match=r"bundle-pixels: .* with this part"):
+                await bench.acquire(MediaSource(Modality.IMAGE, "two.png"), acquirer=acquirer)
+            await bench.acquire(MediaSource(Modality.IMAGE, "one.png"), acquirer=acquirer)
+            await _no_decoder(bench)
+            with pytest.raises(MediaRejected, match="bundle-pixels"):
+                await bench.acquire(MediaSource(Modality.IMAGE, "three.png"), acquirer=acquirer)
 
 
 async def test_decoded_pixels_of_a_question_are_bounded(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from contracts.derivation_document import Derivatives
 from contracts.digest import Digest
 from contracts.errors import MediaRejected
 from contracts.locator import Derived
-from pipeline.acquiring import AcquiredPart, Acquirer, MediaBudget
+from pipeline.acquiring import AcquiredPart, Acquirer
+from pipeline.media_budget import MediaBudget
 from pipeline.workshop import Workshop, open_workshop
 from tests import coded_samples
 from tests import media_samples as samples
