@@ -16,6 +16,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import msgspec
 
@@ -115,19 +116,21 @@ class _Service:
             if isinstance(order, Fetch):
                 (into,) = descriptors
                 policy = self._policies[order.policy]  # as it is now: the number may mean another one later
-                self._tasks[order.id] = asyncio.create_task(self._fetch(order, policy, into))
+                self._tasks[order.id] = task = asyncio.create_task(self._fetch(order, policy, into))
+                task.add_done_callback(partial(self._ended, order.id, into))
             elif isinstance(order, Policy):
                 (document,) = descriptors
                 self._policies[order.number] = NetworkPolicy.from_json(msgspec.json.decode(read_memory_file(document)))
             elif isinstance(order, Cancel) and order.id in self._tasks:
                 self._tasks[order.id].cancel()
 
+    def _ended(self, order: int, into: int, _: asyncio.Task[None]) -> None:
+        """Also of a fetch that was cancelled before its first step, which no code of its own sees."""
+        os.close(into)
+        del self._tasks[order]
+
     async def _fetch(self, order: Fetch, policy: NetworkPolicy, into: int) -> None:
-        try:
-            report = await self._report(order, policy, into)
-        finally:
-            os.close(into)
-            self._tasks.pop(order.id, None)
+        report = await self._report(order, policy, into)
         with contextlib.suppress(OSError):  # the parent is gone, which `run` sees too
             await self._send(report)
 

@@ -312,3 +312,29 @@ def test_no_fetcher_survives_a_killed_parent() -> None:
     poll.register(descriptor)
     assert poll.poll(10_000), "the fetcher is still alive"
     os.close(descriptor)
+
+
+def _open_files(pid: int | None) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_is_cancelled_before_it_began_leaves_no_descriptor(fetcher: Fetcher) -> None:
+    """An order and its cancellation that arrive together: the child closes the file, and never runs out of them."""
+    closed = "http://127.0.0.1:9/"  # nobody listens there
+    with tempfile.TemporaryFile() as file:
+
+        async def fetch_once() -> AcquisitionRecord:
+            return await fetcher.fetch(closed, policy=LOOPBACK, max_bytes=1, into=file.fileno())
+
+        await fetch_once()
+        before = _open_files(fetcher.worker_pid)
+        for _ in range(20):
+            tasks = [asyncio.create_task(fetch_once()) for _ in range(8)]
+            for _ in range(3):  # steps of the loop, until the orders are sent
+                await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await fetch_once()  # packets are read in order, so the child has read all before
+        assert _open_files(fetcher.worker_pid) <= before + 1
