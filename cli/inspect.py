@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +14,7 @@ import typer
 
 from cli.arguments import regular_files
 from cli.exit_codes import SOME_FAILED
-from cli.output import Json, print_json, print_table
+from cli.output import Json, print_json, print_table, say
 from contracts.artifact import MEDIA_TYPES, Modality
 from contracts.errors import EvidenceError, InputError, NeedMissing, StorageError
 
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from contracts.derivation import Derivation
     from contracts.records import Derivative
     from intake.decoders import DecoderPool
+
+_Row = dict[str, Any]
+_AHEAD = 2  # files sealed and waiting, so that no decoder does
+_TOLD_LEAST = 50  # files between two signs of life
 
 
 def inspect(
@@ -39,14 +45,7 @@ def inspect(
     """Sniff and fully decode files inside bounds, in a sandbox. Exit 1 if any is rejected."""
     making = _making(derive, out, modality)
     chosen = modality if making is None else making.recipe.modality
-    rows = asyncio.run(_all(regular_files(files), chosen, making, as_json))
-    if not as_json:
-        made = () if making is None else ("derivative",)
-        shown = ("file", "verdict", "rule", "reason", *made, "ms")
-        for row in rows:
-            row |= {"derivative": (row.get("derivative") or {}).get("file")}
-        print_table("inspection", shown, ([row[name] or "" for name in shown] for row in rows))
-    if any(row["verdict"] == "reject" for row in rows):
+    if asyncio.run(_all(regular_files(files), chosen, making, as_json)):
         raise typer.Exit(SOME_FAILED)
 
 
@@ -76,24 +75,54 @@ def _making(spec: str | None, folder: Path | None, modality: Modality | None) ->
     return _Making(recipe, folder)
 
 
-async def _all(
-    files: list[Path], modality: Modality | None, making: _Making | None, as_json: bool
-) -> list[dict[str, Any]]:
+async def _all(files: list[Path], modality: Modality | None, making: _Making | None, as_json: bool) -> int:
+    """Print what became of each file, in the order given; returns how many were rejected."""
     from intake.decoders import DecoderPool
     from settings.load import load
 
-    settings, rows = load(), []
-    async with DecoderPool(limits=settings.limits, workers=1) as pool:
-        for file in files:
-            row = await _one(pool, file, modality, making)
-            rows.append(row)
+    settings, rejected, shown = load(), 0, list[list[str]]()
+    columns = ("file", "verdict", "rule", "reason", *(() if making is None else ("derivative",)), "ms")
+    step = max(_TOLD_LEAST, len(files) // 10)
+    async with (
+        DecoderPool(limits=settings.limits, workers=min(settings.decode_workers, len(files))) as pool,
+        aclosing(
+            _rows(lambda file: _one(pool, file, modality, making), files, settings.decode_workers + _AHEAD)
+        ) as rows,
+    ):
+        async for row in rows:
+            rejected += row["verdict"] == "reject"
             if as_json:
                 print_json(row)
-    return rows
+                continue
+            cells = row | {"derivative": (row.get("derivative") or {}).get("file")}
+            shown.append([cells[name] or "" for name in columns])
+            if len(shown) % step == 0:
+                say(f"{len(shown)}/{len(files)}: {rejected} rejected")
+    if not as_json:
+        print_table("inspection", columns, shown)
+    return rejected
 
 
-async def _one(pool: DecoderPool, path: Path, modality: Modality | None, making: _Making | None) -> dict[str, Any]:
-    row: dict[str, Any] = {
+async def _rows(
+    one: Callable[[Path], Coroutine[Any, Any, _Row]], files: list[Path], ahead: int
+) -> AsyncGenerator[_Row, None]:
+    """Rows in the files' order, of which up to `ahead` more are in work."""
+    waiting = deque[asyncio.Task[_Row]]()
+    try:
+        for file in files:
+            waiting.append(asyncio.create_task(one(file)))
+            if len(waiting) > ahead:
+                yield await waiting.popleft()
+        while waiting:
+            yield await waiting.popleft()
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def _one(pool: DecoderPool, path: Path, modality: Modality | None, making: _Making | None) -> _Row:
+    row: _Row = {
         "file": str(path), "verdict": "reject", "rule": None, "reason": None,
         "artifact": None, "findings": {}, "layers": [], "ms": None,
     }  # fmt: skip
