@@ -83,8 +83,14 @@ async def _all(files: list[Path], modality: Modality | None, making: _Making | N
     settings, rejected, shown = load(), 0, list[list[str]]()
     columns = ("file", "verdict", "rule", "reason", *(() if making is None else ("derivative",)), "ms")
     step = max(_TOLD_LEAST, len(files) // 10)
+    workers = min(settings.decode_workers, len(files))
     async with (
-        DecoderPool(limits=settings.limits, workers=min(settings.decode_workers, len(files))) as pool,
+        DecoderPool(
+            limits=settings.limits,
+            workers=workers,
+            strict=settings.strict_decoders,
+            unsafe=settings.unsafe_isolation,
+        ) as pool,
         aclosing(
             _rows(lambda file: _one(pool, file, modality, making), files, settings.decode_workers + _AHEAD)
         ) as rows,

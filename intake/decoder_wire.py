@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from contracts.derivation import Derivation
+from contracts.digest import wire_json
 from contracts.errors import ChildFailed
 from contracts.records import Derivative
 from contracts.signatures import signature_of
@@ -25,6 +26,7 @@ _FINDINGS_MAX = 32
 _NAME_CHARS = 64
 _TEXT_CHARS = 1_024
 _NUMBERS_MAX = 64
+_LAST_WORD = b'{"ended":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,21 @@ def parse_object(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ChildFailed("decoder-protocol", f"expected an object, got a {type(value).__name__}")
     return value
+
+
+def last_word(code: int) -> bytes:
+    """What stands last on a decoder's channel: its return code, negative for the signal that ended it."""
+    return wire_json({"ended": code})
+
+
+def ended_by(data: bytes) -> int | None:
+    """The return code in a last word; None for every other datagram. Raises ChildFailed `decoder-protocol`."""
+    if not data.startswith(_LAST_WORD):
+        return None
+    code = parse_object(data)["ended"]
+    if type(code) is not int:
+        raise ChildFailed("decoder-protocol", f"expected a return code, got a {type(code).__name__}")
+    return code
 
 
 def parse_reply(data: bytes) -> Reply:

@@ -1,13 +1,15 @@
 """The pool of confined decoders: hostile bytes in, an Inspection or a named refusal out.
 
-Workers are started and confined before they see a byte. Each gets one item at a time as a sealed memory file. One
-that died, overran, broke the protocol or refused its item's content is killed with its group and replaced in the
-background; so is one that served its share, because a worker that was taken over could lie about later items.
+Workers are forked from a warm process that never sees a byte, and confined before they see one. Each gets one item at a
+time as a sealed memory file. One that died, overran, broke the protocol or refused its item's content is killed and
+replaced in the background; so is one that served its share, because a worker that was taken over could lie about later
+items. A strict pool gives each item a worker of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from contextlib import suppress
@@ -24,13 +26,15 @@ from contracts.records import Inspection
 from contracts.signatures import signature_of
 from intake.decoder_wire import Reply, parse_reply, read_derivative
 from intake.decoder_worker import DecoderWorker
+from intake.decoder_zygote import DecoderZygote
 from intake.sealed import Sealed, seal
+from sandbox.confine import UNSAFE
 
 DECODERS = {name: metadata.version(name) for name in ("pillow", "pi-heif", "soundfile", "av", "pylibmagic")}
 """The libraries that judge, by version: another version may judge the same bytes differently."""
 
 _SEALED_AHEAD = 2  # items hashed and waiting for a worker: enough to never starve one, and memory stays bounded
-_SUCCESSOR_SHARE = 3 / 4  # of a worker's items: then its successor starts, so that nobody waits for it
+_log = logging.getLogger(__name__)
 _TYPE_RULES = "type-"  # refused before any decoder saw the bytes: the worker is as good as new
 
 
@@ -44,14 +48,26 @@ class _Item:
 class DecoderPool:
     """`workers` confined decoders, each replaced after `recycle_after` items. Use it as an async context manager.
 
-    `stderr` is a descriptor for the children's standard error; None discards it.
+    `strict` replaces them after every item. `unsafe` lets them start where neither Landlock nor seccomp can be had.
+    `stderr` is a descriptor for the children's standard error; None discards it. Use it from one event loop, whose
+    thread must live as long as the pool: the children die with that thread.
     """
 
-    def __init__(self, *, limits: Limits, workers: int = 2, recycle_after: int = 64, stderr: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        limits: Limits,
+        workers: int = 2,
+        recycle_after: int = 64,
+        stderr: int | None = None,
+        strict: bool = False,
+        unsafe: bool = False,
+    ) -> None:
         self._limits = limits
         self._count = workers
-        self._recycle_after = recycle_after
-        self._stderr = stderr
+        self._recycle_after = 1 if strict else recycle_after
+        self._zygote = DecoderZygote(limits, stderr=stderr, unsafe=unsafe)
+        self._working = asyncio.Semaphore(workers)  # successors stand by beside those at work
         self._settled: asyncio.Queue[DecoderWorker | EvidenceError] = asyncio.Queue()
         self._sealing = asyncio.Semaphore(workers + _SEALED_AHEAD)
         self._workers: set[DecoderWorker] = set()
@@ -59,11 +75,13 @@ class DecoderPool:
         self._closed = False
 
     async def start(self) -> None:
-        """Start all workers; returns when the first is ready. Raises NeedMissing or ChildFailed when it cannot be."""
+        """Start all workers; returns when they are ready. Raises NeedMissing or ChildFailed when it cannot be."""
         for _ in range(self._count):
             self._start_one()
         try:
-            self._settled.put_nowait(await self._idle())
+            ready = [await self._idle() for _ in range(self._count)]
+            for worker in ready:
+                self._settled.put_nowait(worker)
         except BaseException:
             await self.close()
             raise
@@ -77,6 +95,7 @@ class DecoderPool:
         await asyncio.gather(*starts, return_exceptions=True)
         for worker in list(self._workers):
             self._discard(worker)
+        self._zygote.kill()
         self._settled.put_nowait(ChildFailed("decoders-closed", "the decoder pool was closed"))
 
     async def __aenter__(self) -> Self:
@@ -90,8 +109,13 @@ class DecoderPool:
 
     @property
     def pids(self) -> frozenset[int]:
-        """Process ids of the workers that exist now, ready or starting."""
-        return frozenset(worker.pid for worker in self._workers)
+        """Process ids of the workers that are ready or at work now."""
+        return frozenset(worker.pid for worker in self._workers if worker.pid is not None)
+
+    @property
+    def zygote_pids(self) -> frozenset[int]:
+        """Process ids of what the workers are forked from."""
+        return self._zygote.pids
 
     async def inspect(self, source: int, *, modality: Modality, derive: Derivation | None = None) -> Inspection:
         """Decode all of `source` (a seekable descriptor) as a part of `modality`, inside the limits.
@@ -108,7 +132,8 @@ class DecoderPool:
         async with self._sealing:
             sealed = await self._seal(source, modality)
             try:
-                return await self._decode(await self._idle(), _Item(sealed, modality, derive))
+                async with self._working:
+                    return await self._decode(await self._idle(), _Item(sealed, modality, derive))
             finally:
                 sealed.close()
 
@@ -141,6 +166,9 @@ class DecoderPool:
     async def _decode(self, worker: DecoderWorker, item: _Item) -> Inspection:
         derive = None if item.derive is None else item.derive.to_json()
         request = {"modality": item.modality.value, "derive": derive}
+        if worker.served + 1 >= self._recycle_after and not worker.succeeded:
+            worker.succeeded = True
+            self._start_one()
         output = os.memfd_create("derivative", os.MFD_CLOEXEC)
         begin = time.monotonic()
         try:
@@ -166,9 +194,6 @@ class DecoderPool:
             self._replace(worker)
             return
         self._settled.put_nowait(worker)
-        if not worker.succeeded and worker.served >= self._recycle_after * _SUCCESSOR_SHARE:
-            worker.succeeded = True
-            self._start_one()
 
     def _replace(self, worker: DecoderWorker) -> None:
         self._discard(worker)
@@ -187,15 +212,21 @@ class DecoderPool:
         task.add_done_callback(self._starts.discard)
 
     async def _start_worker(self) -> None:
-        worker = DecoderWorker(self._limits, self._stderr)
+        try:
+            worker = DecoderWorker(self._limits, self._zygote)
+        except EvidenceError as error:
+            self._settled.put_nowait(error)
+            return
         self._workers.add(worker)
         try:
             await worker.greet()
         except EvidenceError as error:
             self._discard(worker)
             self._settled.put_nowait(error)
-        else:
-            self._settled.put_nowait(worker)
+            return
+        if UNSAFE in worker.layers:
+            _log.warning("a decoder runs without isolation, as the settings let it")
+        self._settled.put_nowait(worker)
 
 
 def _artifact(reply: Reply, item: _Item) -> Artifact:

@@ -75,7 +75,12 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
         storage = open_storage(settings.home)
         stack.callback(storage.close)
         fetcher = Fetcher(limits, unsafe=settings.unsafe_isolation)
-        decoders = DecoderPool(limits=limits, workers=settings.decode_workers)
+        decoders = DecoderPool(
+            limits=limits,
+            workers=settings.decode_workers,
+            strict=settings.strict_decoders,
+            unsafe=settings.unsafe_isolation,
+        )
         worker = _Worker(settings, limits)
         await enter_together(stack, fetcher, decoders, worker)
         release = worker.release

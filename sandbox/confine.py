@@ -69,13 +69,20 @@ class Confinement:
     unsafe: bool = False
 
 
-def decoder(memory_bytes: int, *, cpu_s: int | None = None, file_bytes: int = 0, open_files: int = 32) -> Confinement:
+def decoder(
+    memory_bytes: int,
+    *,
+    cpu_s: int | None = None,
+    file_bytes: int = 0,
+    open_files: int = 32,
+    unsafe: bool = False,
+) -> Confinement:
     """For hostile bytes: compute on descriptors it was given, and nothing else.
 
     No file is opened, no socket made, no process started. `cpu_s` is the hard limit of the whole process's CPU time
     (the process may move its own soft limit below it); `file_bytes` bounds what it may write into a descriptor.
     """
-    return Confinement(memory_bytes, open_files, file_bytes=file_bytes, cpu_s=cpu_s)
+    return Confinement(memory_bytes, open_files, file_bytes=file_bytes, cpu_s=cpu_s, unsafe=unsafe)
 
 
 def fetcher(memory_bytes: int, *, file_bytes: int, open_files: int = 1024, unsafe: bool = False) -> Confinement:

@@ -166,6 +166,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "fetch_tries": _number(int, 1),
     "fetch_dedupe": _switch,
     "unsafe_isolation": _switch,
+    "strict_decoders": _switch,
     "decode_workers": _number(int, 1),
     "lookahead_questions": _number(int, 1),
     **OBJECT_READERS,

@@ -33,6 +33,7 @@ class Settings:
     fetch_tries: int = 3  # for what another try can help: connect, 5xx, 429
     fetch_dedupe: bool = True  # parts of one run that name the same URL share one fetch
     unsafe_isolation: bool = False  # start confined children also where neither Landlock nor seccomp can be had
+    strict_decoders: bool = False  # a decoder of its own for each item, at some milliseconds more
     decode_workers: int = 2  # confined decoders kept warm; a decoder uses one core
     lookahead_questions: int = 8  # questions prepared ahead of the one being answered
     s3_endpoint_url: str | None = None  # None: Amazon's, of the region

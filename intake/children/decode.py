@@ -1,8 +1,8 @@
 """The confined decoder: one hostile medium at a time, in a process that can only compute.
 
-Started by intake/decoders through sandbox.spawn. Frames of JSON, one per datagram of a SOCK_SEQPACKET channel: first
-our hello with the isolation layers in force, then for each item the parent's request with its descriptors (the sealed
-input, and for a derivation a memory file for the result) and our verdict. End of file on the channel ends the process.
+Forked from intake/children/zygote. Frames of JSON, one per datagram of a SOCK_SEQPACKET channel: first our hello with
+the isolation layers in force, then for each item the parent's request with its descriptors (the sealed input, and for
+a derivation a memory file for the result) and our verdict. End of file on the channel ends the process.
 """
 
 from __future__ import annotations
@@ -27,33 +27,45 @@ from sandbox.confine import confine, decoder
 _REASON_CHARS = 500
 
 
-def main(channel: socket.socket, arguments: Sequence[str]) -> None:
-    """Prepare, give up all rights, say hello, serve until the parent is gone. `arguments[0]` is the limits as JSON."""
-    limits = Limits(**json.loads(arguments[0]))
+def prepare(limits: Limits) -> Any:
+    """Import and warm everything that decoding loads on first use; returns libmagic. Call before the confinement."""
     image.prepare(limits)
     audio.prepare()
     video.prepare()
     derive.prepare()
     magic = sniff.load_magic()
     magic.from_buffer(b"warm")
+    return magic
+
+
+def serve(channel: socket.socket, limits: Limits, magic: Any, *, unsafe: bool = False) -> None:
+    """Give up all rights, say hello with a descriptor of this process, serve until the parent is gone.
+
+    `magic` is what `prepare` returned. `unsafe` goes on where neither Landlock nor seccomp can be had.
+    """
+    rights = decoder(limits.decode_memory_bytes, file_bytes=DERIVATIVE_BYTES_MAX, unsafe=unsafe)
+    process = os.pidfd_open(os.getpid())
     try:
-        layers = confine(decoder(limits.decode_memory_bytes, file_bytes=DERIVATIVE_BYTES_MAX))
+        hello: dict[str, Any] = {"layers": confine(rights)}
     except NeedMissing as error:
-        channel.send(wire_json({"missing": error.reason}))
-        return
-    channel.send(wire_json({"layers": layers}))
-    while serve_one(channel, limits, magic):
+        hello = {"missing": error.reason, "rule": error.rule}
+    socket.send_fds(channel, [wire_json(hello)], [process])
+    os.close(process)
+    while "layers" in hello and _serve_one(channel, limits, magic):
         pass
 
 
-def serve_one(channel: socket.socket, limits: Limits, magic: Any) -> bool:
+def _serve_one(channel: socket.socket, limits: Limits, magic: Any) -> bool:
     """Answer one request; False at the end of the channel."""
-    request, descriptors, _, _ = socket.recv_fds(channel, REQUEST_BYTES, 2)
+    try:
+        request, descriptors, _, _ = socket.recv_fds(channel, REQUEST_BYTES, 2)
+    except ConnectionError:  # the parent is gone, and left something of ours unread
+        return False
     if not request:
         return False
     _limit_cpu(limits.decode_cpu_s)
     try:
-        reply = _verdict(json.loads(request), descriptors, limits, magic)
+        reply = verdict(json.loads(request), descriptors, limits, magic)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -61,7 +73,8 @@ def serve_one(channel: socket.socket, limits: Limits, magic: Any) -> bool:
     return True
 
 
-def _verdict(request: dict[str, Any], descriptors: Sequence[int], limits: Limits, magic: Any) -> dict[str, Any]:
+def verdict(request: dict[str, Any], descriptors: Sequence[int], limits: Limits, magic: Any) -> dict[str, Any]:
+    """The reply to a request: `descriptors` are the medium and, where a derivative is wanted, the file it goes into."""
     try:
         with Source(descriptors[0]) as source:
             return _decode(request, source, descriptors[1:], limits, magic)
