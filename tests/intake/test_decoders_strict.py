@@ -31,7 +31,7 @@ async def _seen(pool: DecoderPool, medium: int) -> set[int]:
     seen = set[int]()
     for _ in range(ITEMS):
         async with asyncio.timeout(20):
-            while not pool.pids:  # the next one has not said hello yet
+            while not pool.pids:  # noqa: ASYNC110  (another process has not said hello yet)
                 await asyncio.sleep(0.001)
         seen |= pool.pids
         await pool.inspect(medium, modality=Modality.IMAGE)
