@@ -44,8 +44,8 @@ class Child:
     @property
     def worker_pid(self) -> int:
         """The process that runs the module: `pid`, or the one in the namespaces that `pid` waits for."""
-        inside = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        return int(inside[0]) if inside else self.pid
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return next((int(child) for child in children if _is_first_of_namespace(child)), self.pid)
 
     def is_alive(self) -> bool:
         """Whether it still runs. Does not reap, so that its group can be killed safely later."""
@@ -142,6 +142,16 @@ def _start(
             start_new_session=True,
         )
     )
+
+
+def _is_first_of_namespace(pid: str) -> bool:
+    """Whether it is process 1 in a namespace of its own (NSpid in proc_pid_status(5))."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
+    return numbers[1:] != [] and numbers[-1] == "1"
 
 
 async def _readable(descriptor: int) -> None:
