@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import REPOSITORY, Mosaic, children_of, stop, until
-from tests.media_samples import encode, mp4, picture, sound
+from tests.media_samples import encode, mp4, picture, sound, webm
 
 VECTORS = REPOSITORY / "tests" / "vectors"
 WIRE = VECTORS / "wire"
@@ -122,6 +122,10 @@ def test_inspect(mosaic: Mosaic, tmp_path: Path) -> None:
         assert bool(row["rule"]) == (row["verdict"] == "reject")
         assert bool(row["layers"]) == (row["verdict"] == "accept")
     assert mosaic("inspect", tmp_path / "a.png").code == 0
+    guessed = {"g.ogg": sound("opus"), "h.webm": webm(), "i.gif": encode(picture(), "GIF")}
+    for name, data in guessed.items():
+        (tmp_path / name).write_bytes(data)
+    assert mosaic("inspect", *(tmp_path / name for name in guessed)).code == 0
     wrong = mosaic("inspect", tmp_path / "a.png", "--as", "audio", "--json")
     assert (wrong.code, wrong.object["verdict"]) == (1, "reject")
     assert mosaic("inspect", tmp_path / "absent").code == 2
