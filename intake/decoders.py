@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from typing import Self
 
 from contracts.artifact import MEDIA_TYPES, Artifact, Modality
 from contracts.derivation import Derivation
+from contracts.digest import CHUNK_BYTES
 from contracts.errors import ChildFailed, EvidenceError, InputError, MediaRejected
 from contracts.limits import Limits
 from contracts.records import Inspection
@@ -143,6 +145,9 @@ class DecoderPool:
             Modality.AUDIO: self._limits.audio_bytes,
             Modality.VIDEO: self._limits.video_bytes,
         }
+        status = os.fstat(source)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= CHUNK_BYTES:  # a thread costs more than hashing one chunk
+            return seal(source, max_bytes=caps[modality])
         own = os.dup(source)  # the caller may close its own while a thread still reads
         sealing = asyncio.ensure_future(asyncio.to_thread(_seal_and_close, own, caps[modality]))
         try:
