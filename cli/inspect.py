@@ -17,6 +17,7 @@ from cli.exit_codes import SOME_FAILED
 from cli.output import Json, print_json, print_table, say
 from contracts.artifact import MEDIA_TYPES, Modality
 from contracts.errors import EvidenceError, InputError, NeedMissing, StorageError
+from contracts.signatures import HEAD_BYTES, signature_of
 
 if TYPE_CHECKING:
     from contracts.derivation import Derivation
@@ -136,7 +137,7 @@ async def _one(pool: DecoderPool, path: Path, modality: Modality | None, making:
         row["derivative"] = None
     try:
         with path.open("rb") as file:
-            chosen = modality or _guess(file.read(16))
+            chosen = modality or _guess(file.read(HEAD_BYTES))
             file.seek(0)
             found = await pool.inspect(file.fileno(), modality=chosen, derive=None if making is None else making.recipe)
     except OSError as error:
@@ -180,8 +181,6 @@ def _keep(made: Derivative, making: _Making) -> dict[str, Any]:
 
 def _guess(head: bytes) -> Modality:
     """By our own signature; what has none is tried as an image, and refused by the name of what it is."""
-    from contracts.signatures import signature_of
-
     known = MEDIA_TYPES.get(signature_of(head) or "")
     return next(_in_order(known.modalities)) if known else Modality.IMAGE
 
