@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 from contracts.errors import MediaRejected
@@ -11,7 +12,12 @@ from intake.children.source import Source
 Frame = tuple[int, tuple[int, ...]]
 """A frame's length in bytes, and the part of its header that does not change from frame to frame."""
 
-_OGG_LAST_PAGE = 0x04
+_OGG_HEADER_BYTES = 27
+_OGG_FIRST_PAGE, _OGG_LAST_PAGE = 0x02, 0x04
+_ALL_ONES = 0xFFFFFFFF
+_BITS_TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+"""Ogg's checksum is zlib's with the bits of each byte the other way round, and begins with zeros."""
+_MP3_HEADER_BYTES, _ADTS_HEADER_BYTES = 4, 7
 _RESYNC_BYTES = 1 << 16  # how far behind a damaged frame the next is looked for: decoders do the same
 _MP3_RATES = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (11_025, 12_000, 8_000)}
 _MP3_KBITS_1 = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
@@ -20,17 +26,35 @@ _C2PA_NAMES = (b"application/x-c2pa-manifest-store", b"application/c2pa")
 
 
 def ogg(source: Source) -> Layout:
-    """RFC 3533 §6: pages until one that is not; the last must be flagged as the end of its stream."""
-    offset, flags = 0, 0
-    while (head := source.at(offset, 27))[:4] == b"OggS":
-        table = source.at(offset + 27, head[26]) if len(head) == 27 else b""
+    """RFC 3533 §6: pages until each stream that began has ended. None may be damaged or missing: decoders pass over
+    both, and answer with less sound or invented sound. A further chain is no part of the sound that is decoded.
+    """
+    offset, due = 0, dict[bytes, int]()
+    while (head := source.at(offset, _OGG_HEADER_BYTES))[:4] == b"OggS":
+        table = source.at(offset + 27, head[26]) if len(head) == _OGG_HEADER_BYTES else b""
         length = 27 + len(table) + sum(table)
-        if len(head) < 27 or len(table) < head[26] or offset + length > source.size_bytes:
+        if len(head) < _OGG_HEADER_BYTES or len(table) < head[26] or offset + length > source.size_bytes:
             raise truncated("audio", "an Ogg page", offset, length, source)
-        flags, offset = head[5], offset + length
-    if not flags & _OGG_LAST_PAGE:
-        raise MediaRejected("audio-truncated", f"the last Ogg page before byte {offset} does not end its stream")
-    return Layout(offset)
+        _check_page(source.at(offset, length), offset, due)
+        offset += length
+        if not due:
+            return Layout(offset)
+    raise MediaRejected("audio-truncated", f"the last Ogg page before byte {offset} does not end its stream")
+
+
+def _check_page(page: bytes, offset: int, due: dict[bytes, int]) -> None:
+    """Hold a page against its checksum and against the number that is due in its stream, and note the next."""
+    flags, serial, number = page[5], page[14:18], int.from_bytes(page[18:22], "little")
+    whole = (page[:22] + bytes(4) + page[26:]).translate(_BITS_TURNED)
+    found = (zlib.crc32(whole, _ALL_ONES) ^ _ALL_ONES).to_bytes(4, "big").translate(_BITS_TURNED)
+    if found != page[22:26]:
+        raise MediaRejected("audio-undecodable", f"the checksum of the Ogg page at byte {offset} does not match")
+    if not flags & _OGG_FIRST_PAGE and due.get(serial) != number:
+        expected = due.get(serial, "the first of its stream")
+        raise MediaRejected("audio-truncated", f"Ogg page {number} at byte {offset}, expected {expected}")
+    due[serial] = number + 1 & _ALL_ONES
+    if flags & _OGG_LAST_PAGE:
+        del due[serial]
 
 
 def mp3(source: Source) -> Layout:
@@ -43,7 +67,7 @@ def mp3(source: Source) -> Layout:
     if begin and any(name in source.at(0, min(begin, _RESYNC_BYTES)) for name in _C2PA_NAMES):
         layout.add("c2pa_bytes", begin)
     claimed = _xing(source, begin)
-    frames, end = _frames(source, begin, _mp3_frame, layout)
+    frames, end = _frames(source, begin, _mp3_frame, _MP3_HEADER_BYTES, layout)
     if claimed is not None and claimed != frames - 1:  # the frame that claims holds no sound and counts none
         layout.add("frames_claimed", claimed)
         layout.add("frames_found", frames - 1)
@@ -54,13 +78,18 @@ def mp3(source: Source) -> Layout:
 def adts(source: Source) -> Layout:
     """ISO/IEC 13818-7 §6.2: frames that each say how long they are."""
     layout = Layout()
-    _, end = _frames(source, id3_end(source, 0), _adts_frame, layout)
+    _, end = _frames(source, id3_end(source, 0), _adts_frame, _ADTS_HEADER_BYTES, layout)
     layout.end = _tags_end(source, end)
     return layout
 
 
-def _frames(source: Source, offset: int, parse: Callable[[bytes], Frame | None], layout: Layout) -> tuple[int, int]:
-    """How many frames of one form there are from `offset`, and where the last ends."""
+def _frames(
+    source: Source, offset: int, parse: Callable[[bytes], Frame | None], header_bytes: int, layout: Layout
+) -> tuple[int, int]:
+    """How many frames of one form there are from `offset`, and where the last ends.
+
+    Raises MediaRejected for a frame that is cut, be it within the `header_bytes` that `parse` needs.
+    """
     count, end = 0, offset
     form: tuple[int, ...] | None = None
     while offset < source.size_bytes:
@@ -79,6 +108,8 @@ def _frames(source: Source, offset: int, parse: Callable[[bytes], Frame | None],
         end = offset
     if count == 0:
         raise truncated("audio", "the first frame", offset, 4, source)
+    if 0 < source.size_bytes - end < header_bytes and source.at(end, 1) == b"\xff":
+        raise truncated("audio", f"the header of frame {count + 1}", end, header_bytes, source)
     return count, end
 
 
@@ -102,7 +133,7 @@ def _resync(
 
 def _mp3_frame(head: bytes) -> Frame | None:
     """ISO/IEC 11172-3 §2.4.2.3 and 13818-3 §2.4.2.3, layer III. A free bit rate states no length: no frame."""
-    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0 or head[1] >> 1 & 3 != 1:
+    if len(head) < _MP3_HEADER_BYTES or head[0] != 0xFF or head[1] & 0xE0 != 0xE0 or head[1] >> 1 & 3 != 1:
         return None
     version, bits, rate_index, padding = head[1] >> 3 & 3, head[2] >> 4, head[2] >> 2 & 3, head[2] >> 1 & 1
     if version not in _MP3_RATES or bits in (0, 15) or rate_index == 3:
@@ -113,7 +144,7 @@ def _mp3_frame(head: bytes) -> Frame | None:
 
 
 def _adts_frame(head: bytes) -> Frame | None:
-    if len(head) < 7 or head[0] != 0xFF or head[1] & 0xF6 != 0xF0:
+    if len(head) < _ADTS_HEADER_BYTES or head[0] != 0xFF or head[1] & 0xF6 != 0xF0:
         return None
     length = (head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5
     rate_index = head[2] >> 2 & 15

@@ -22,7 +22,7 @@ from PIL import (
 from contracts.artifact import MediaType
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
-from intake.children import heif
+from intake.children import heif, png_rows
 from intake.children.claims import exif_claims, profile_claims
 from intake.children.source import Source
 
@@ -133,6 +133,8 @@ def _pillow_frames(source: Source, media_type: MediaType, budget: _Budget) -> It
         while True:
             budget.admit(image.size)
             image.load()
+            if budget.frames == 0 and media_type.name == "image/png":
+                png_rows.check_rows(source, image)
             yield image
             budget.frames += 1
             if not _next(image, budget.frames):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contracts.errors import MediaRejected
 from intake.children.layout import Layout, truncated
 from intake.children.source import Source
 
@@ -17,15 +18,31 @@ def matroska(source: Source) -> Layout:
     """The EBML header, then one Segment.
 
     A live muxer leaves the lengths of the Segment and its Clusters unknown (RFC 8794 §6.2): then their children are
-    walked, until one that cannot be a child. Raises MediaRejected `video-truncated`.
+    walked, until one that cannot be a child. Raises MediaRejected `video-truncated`, and `video-undecodable` for bytes
+    between elements.
     """
     offset = _skip(source, 0, _EBML, "the EBML header")
     identifier, length, begin = _element(source, offset)
     if identifier != _SEGMENT:
         raise truncated("video", "the Segment", offset, 12, source)
-    if length is not None:
-        return Layout(_end_of(source, offset, begin, length, "the Segment"))
-    return Layout(_unknown_end(source, begin), {"length_unknown": 1})
+    if length is None:
+        return Layout(_unknown_end(source, begin), {"length_unknown": 1})
+    end = _end_of(source, offset, begin, length, "the Segment")
+    _check_children(source, begin, end)
+    return Layout(end)
+
+
+def _check_children(source: Source, offset: int, end: int) -> None:
+    """Every element up to `end`, also in Clusters: where one is none, FFmpeg looks for the next and says nothing."""
+    while offset < end:
+        identifier, length, begin = _element(source, offset)
+        if identifier not in _IN_SEGMENT and identifier not in _IN_CLUSTER:
+            raise MediaRejected("video-undecodable", f"byte {offset} begins no element that a Segment may hold")
+        if identifier != _CLUSTER:
+            if length is None or begin + length > end:
+                raise MediaRejected("video-undecodable", f"element {identifier:#x} at byte {offset} leaves the Segment")
+            begin += length
+        offset = begin
 
 
 def _unknown_end(source: Source, offset: int) -> int:
