@@ -121,7 +121,7 @@ class DecoderWorker:
         """What its end means. Nobody but itself and the zygote could write `last`, and itself could as well refuse."""
         code = ended_by(last) if last else self._code
         self.kill()
-        if code == -signal.SIGXCPU:
+        if code == -signal.SIGPROF:
             return MediaRejected("decode-cpu-time", f"more than {self._limits.decode_cpu_s} s of CPU time")
         if code is not None:
             return ChildFailed("decoder-died", f"the decoder ended by {_how(code)}")

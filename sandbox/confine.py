@@ -36,7 +36,7 @@ _COMPUTE = (
     "rt_sigprocmask rt_sigreturn sigaltstack clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday "
     "times getrusage restart_syscall getpid getppid gettid getuid geteuid getgid getegid sched_yield "
     "sched_getaffinity getrandom sysinfo uname set_robust_list set_tid_address rseq exit exit_group recvmsg sendmsg "
-    "recvfrom sendto getrlimit setrlimit"
+    "recvfrom sendto getrlimit setrlimit setitimer"
 )
 _NETWORK = (
     "connect getsockopt setsockopt getsockname getpeername shutdown recvmmsg sendmmsg epoll_create1 epoll_ctl "

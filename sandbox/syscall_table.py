@@ -85,6 +85,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "uname": (63, 160),
     "restart_syscall": (219, 128),
     "getcwd": (79, 17),
+    "setitimer": (38, 103),
     "getrlimit": (97, 163),
     "setrlimit": (160, 164),
     "prlimit64": (302, 261),

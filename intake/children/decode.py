@@ -8,9 +8,8 @@ a derivation a memory file for the result) and our verdict. End of file on the c
 from __future__ import annotations
 
 import json
-import math
 import os
-import resource
+import signal
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +24,7 @@ from intake.decoder_wire import DERIVATIVE_BYTES_MAX, REQUEST_BYTES
 from sandbox.confine import confine, decoder
 
 _REASON_CHARS = 500
+_TICK_S = 0.01
 
 
 def prepare(limits: Limits) -> Any:
@@ -96,7 +96,6 @@ def _decode(
 
 
 def _limit_cpu(seconds: int) -> None:
-    """SIGXCPU ends this process when the item has used `seconds` of CPU time (whole seconds is what rlimits have)."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used.ru_utime + used.ru_stime) + seconds, hard))
+    """SIGPROF ends this process when the item has used `seconds` of CPU time: an rlimit counts whole seconds only, of
+    all items, and would be late by up to one."""
+    signal.setitimer(signal.ITIMER_PROF, max(seconds, _TICK_S))  # 0 would be no limit

@@ -138,6 +138,25 @@ async def test_a_busy_decoder_is_dead_soon_after_its_limits() -> None:
     os.close(spinning)
 
 
+async def test_a_busy_decoder_uses_no_more_than_its_cpu_time(medium: Path) -> None:
+    """To the hundredth of a second, also after another item: a limit in whole seconds of all items would be late."""
+    limits = Limits().changed({"animation_pixels": 1e12, "decode_cpu_s": 1})
+    spinning = os.memfd_create("medium", os.MFD_CLOEXEC)
+    os.write(spinning, samples.gif_bomb(frames=3_000))
+    async with DecoderPool(limits=limits, workers=1) as pool:
+        assert await _decodes(pool, medium)
+        (pid,) = pool.pids
+        item = asyncio.create_task(pool.inspect(spinning, modality=Modality.IMAGE))
+        used, begun = 0, _cpu_ticks(pid)
+        while not item.done():
+            used = max(used, _cpu_ticks(pid) - begun)
+            await asyncio.sleep(0.005)
+        with pytest.raises(MediaRejected, match="decode-cpu-time"):
+            await item
+    os.close(spinning)
+    assert used <= 1.1 * os.sysconf("SC_CLK_TCK")
+
+
 async def test_a_decoder_cannot_speak_for_its_end() -> None:
     """What looks like a last word kills who wrote it: only the process descriptor says who lives."""
     zygote = DecoderZygote(Limits(), stderr=None, unsafe=False)
@@ -160,6 +179,13 @@ async def _decodes(pool: DecoderPool, medium: Path) -> bool:
     with suppress(ChildFailed), medium.open("rb") as file:
         return bool((await pool.inspect(file.fileno(), modality=Modality.IMAGE)).findings)
     return False
+
+
+def _cpu_ticks(pid: int) -> int:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+    return 0
 
 
 def _descriptors(pid: int) -> dict[int, str]:
