@@ -70,13 +70,15 @@ def test_nothing_survives_a_killed_owner(medium: Path, withheld: tuple[str, ...]
     """SIGKILL of who owns the pool ends the decoders, what they are forked from, and the process outside of it."""
     owner = subprocess.Popen(_owner("waiting", str(medium), *withheld), cwd=ROOT, stdout=subprocess.PIPE)
     assert owner.stdout is not None
-    with owner.stdout:
-        processes = [os.pidfd_open(int(pid)) for pid in owner.stdout.readline().split()]
-        layers = owner.stdout.readline().split()
+    try:
+        with owner.stdout:
+            processes = [os.pidfd_open(int(pid)) for pid in owner.stdout.readline().split()]
+            layers = owner.stdout.readline().split()
+    finally:
+        owner.kill()
+        owner.wait()
     assert len(processes) == (4 if b"namespaces" in layers else 3)
     assert not (withheld and b"namespaces" in layers)
-    owner.kill()
-    owner.wait()
     for process in processes:
         assert _ended(process, 10), "a process of the pool is still alive"
         os.close(process)
