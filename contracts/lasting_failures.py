@@ -6,12 +6,12 @@ may be different next time, and so may all that a temporary redirect led to, and
 
 | rule | lasts |
 | --- | --- |
-| any rule of the policy | where it refused the URL itself: no hop was made. Not where a name's addresses were refused, or a redirect's target |
+| any of the policy | where it refused the URL itself, and no hop was made: not a name's addresses, nor a redirect |
 | `http-status` | 400, 401, 404, 405, 406, 410, 414, 451 |
 | `body-over-limit` | under the same cap |
 | `content-encoding` | always |
 | anything else | never |
-"""  # noqa: E501 -- a table's row is one line
+"""
 
 from __future__ import annotations
 

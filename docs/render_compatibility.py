@@ -1,22 +1,18 @@
-"""Renders docs/compatibility.md from the profiles: python docs/render_compatibility.py > docs/compatibility.md"""
+"""Renders docs/compatibility.md from the profiles: python -m docs.render_compatibility > docs/compatibility.md"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(_ROOT))
-
-from contracts.profile import DEFAULT, FACTS, PROFILES, Profile  # noqa: E402
-from contracts.profile_endpoints import ENDPOINTS  # noqa: E402
-from contracts.profile_errors import ErrorFamily  # noqa: E402
-from contracts.profile_fact import Basis, Fact  # noqa: E402
-from contracts.profile_fields import FIELD_ROWS  # noqa: E402
-from contracts.profile_launch import LAUNCH_FLAGS  # noqa: E402
-from contracts.profile_words import FACT_WORDS, shown_value  # noqa: E402
-from contracts.profiles_table import ROWS  # noqa: E402
+from contracts.profile import DEFAULT, FACTS, PROFILES, Profile
+from contracts.profile_endpoints import ENDPOINTS
+from contracts.profile_errors import ErrorFamily
+from contracts.profile_fact import Basis, Fact
+from contracts.profile_fields import FIELD_ROWS
+from contracts.profile_launch import LAUNCH_FLAGS
+from contracts.profile_words import FACT_WORDS, shown_value
+from contracts.profiles_table import ROWS
 
 _MEASURED = "\u00b9"
 _VERSIONS = tuple(PROFILES)

@@ -1,19 +1,15 @@
-"""Renders docs/media.md from the tables that the decoders are made of: python docs/render_media.py > docs/media.md"""
+"""Renders docs/media.md from the tables that the decoders are made of: python -m docs.render_media > docs/media.md"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(_ROOT))
-
-from contracts.artifact import MEDIA_TYPES, MediaType, Modality  # noqa: E402
-from contracts.engine_media import ENGINE_READS  # noqa: E402
-from contracts.limits import Limits  # noqa: E402
-from contracts.signatures import REFUSED_NAMES  # noqa: E402
-from intake.children import audio, audio_ffmpeg, heif, video  # noqa: E402
+from contracts.artifact import MEDIA_TYPES, MediaType, Modality
+from contracts.engine_media import ENGINE_READS
+from contracts.limits import Limits
+from contracts.signatures import REFUSED_NAMES
+from intake.children import audio, audio_ffmpeg, heif, video
 
 _LIMITS = {
     Modality.IMAGE: ("image_bytes", "frame_pixels", "frame_side_px", "animation_pixels"),

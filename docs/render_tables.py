@@ -1,4 +1,4 @@
-"""Renders docs/tables.md from the tables that the code is made of: python docs/render_tables.py > docs/tables.md"""
+"""Renders docs/tables.md from the tables that the code is made of: python -m docs.render_tables > docs/tables.md"""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
+from contracts.address_tables import IPV4_DENIED, IPV4_REGISTRY_DATE, IPV6_ALLOWED, IPV6_HOLES, IPV6_REGISTRY_DATE
+from contracts.artifact import MEDIA_TYPES
+from contracts.completion_table import TABLE, Signal, State
+from contracts.errors import EvidenceError
+from contracts.lease import TRANSITIONS
+from contracts.limits import Limits
+from contracts.network_policy import RULES
+
 _ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(_ROOT))
-
-from contracts.address_tables import IPV4_DENIED, IPV4_REGISTRY_DATE, IPV6_ALLOWED, IPV6_HOLES, IPV6_REGISTRY_DATE  # noqa: E402
-from contracts.artifact import MEDIA_TYPES  # noqa: E402
-from contracts.completion_table import TABLE, Signal, State  # noqa: E402
-from contracts.errors import EvidenceError  # noqa: E402
-from contracts.lease import TRANSITIONS  # noqa: E402
-from contracts.limits import Limits  # noqa: E402
-from contracts.network_policy import RULES  # noqa: E402
-
 _LIMIT = re.compile(r"    (?P<name>\w+): (?:int|float) = .+?  # (?P<reason>.+)")
 
 

@@ -1,4 +1,4 @@
-"""Renders the rows of docs/verification_rows.py: python docs/render_verification.py > docs/verification.md
+"""Renders the rows of docs/verification_rows.py: python -m docs.render_verification > docs/verification.md
 
 Raises SystemExit for a row whose test does not exist.
 """
@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from docs.verification_rows import CHECKLIST, EXERCISES, VERIFICATION, Row
+
 _ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(_ROOT))
-
-from docs.verification_rows import CHECKLIST, EXERCISES, VERIFICATION, Row  # noqa: E402
-
 _INTRODUCTION = """# Verification
 
 What the product says of itself, what has to be shown for it, and which tests show it. Generated from

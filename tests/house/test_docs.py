@@ -16,10 +16,12 @@ PAGES = sorted(
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 
 
-def test_the_tables_page_is_what_the_code_renders() -> None:
-    """docs/tables.md is not stale: python docs/render_tables.py > docs/tables.md"""
-    rendered = subprocess.run([sys.executable, ROOT / "docs" / "render_tables.py"], capture_output=True, check=True)
-    assert rendered.stdout.decode() == (ROOT / "docs" / "tables.md").read_text("utf-8")
+@pytest.mark.parametrize("name", sorted(path.stem.removeprefix("render_") for path in ROOT.glob("docs/render_*.py")))
+def test_a_page_that_the_code_renders_is_not_stale(name: str) -> None:
+    """It is what `python -m docs.render_NAME > docs/NAME.md` makes now."""
+    command = [sys.executable, "-m", f"docs.render_{name}"]
+    rendered = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    assert rendered.stdout.decode() == (ROOT / "docs" / f"{name}.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
