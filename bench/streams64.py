@@ -70,6 +70,7 @@ class _Answering(asyncio.Protocol):
     gap_s = 0.001
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # TCP's
         self._transport = transport
         self._seen = b""
 
@@ -94,7 +95,7 @@ class _Answering(asyncio.Protocol):
 
     def _send(self, data: bytes) -> None:
         if not self._transport.is_closing():
-            self._transport.write(data)  # type: ignore[attr-defined]  # of TCP
+            self._transport.write(data)
 
 
 async def serve(gap_s: float) -> None:

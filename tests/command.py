@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -80,6 +81,15 @@ def until(state: Callable[[], Any], what: str) -> Any:
     while not (found := state()):
         assert time.monotonic() < end, f"never happened: {what}"
         time.sleep(0.02)  # between two looks at another process, which cannot tell us
+    return found
+
+
+async def eventually(state: Callable[[], Any], what: str) -> Any:
+    """`until`, for tests whose loop has work to do meanwhile."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := state()):
+        assert time.monotonic() < end, f"never happened: {what}"
+        await asyncio.sleep(0.005)  # between two looks at another process, which cannot tell us
     return found
 
 

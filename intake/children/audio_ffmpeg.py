@@ -25,19 +25,13 @@ def decode_audio(source: Source, media_type: MediaType, limits: Limits) -> dict[
     Also raises MediaRejected `audio-streams`: no audio, more streams than allowed, or a form that changes midway.
     """
     run = _Run(limits)
-    try:
+    with ffmpeg.refusals("audio", source, lambda: f"{run.samples} samples"):
         source.seek(0)
         with ffmpeg.open_input(source, media_type.name, limits) as container:
             stream = _choose(container, media_type, limits)
             for frame in ffmpeg.decoded(container, stream, "audio"):
                 run.take(frame)
             return _describe(container, stream, media_type, run)
-    except (MediaRejected, MemoryError, ImportError):
-        raise
-    except Exception as error:
-        ended = isinstance(error, av.error.EOFError)
-        where = f"{type(error).__name__} after {run.samples} samples, {source.size_bytes} bytes"
-        raise MediaRejected("audio-truncated" if ended else "audio-undecodable", where) from error
 
 
 def frames(source: Source, media_type: MediaType, limits: Limits) -> Iterator[av.AudioFrame]:

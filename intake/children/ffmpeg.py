@@ -6,14 +6,15 @@ name made an HTTP request), so it is told the format, allowed no other, no proto
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import av
 
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
-from intake.children.source import refuse_to_open
+from intake.children.source import Source, refuse_to_open
 
 _DEMUXERS = {
     "video/mp4": "mov",
@@ -57,6 +58,22 @@ def open_input(source: BinaryIO, media_type: str, limits: Limits) -> av.containe
         container.close()
         raise MediaRejected(rule, reason)
     return container
+
+
+@contextmanager
+def refusals(kind: str, source: Source, so_far: Callable[[], str]) -> Iterator[None]:
+    """Turn FFmpeg's errors into MediaRejected: `<kind>-truncated` for an early end, else `<kind>-undecodable`.
+
+    `so_far` says how much was decoded until then.
+    """
+    try:
+        yield
+    except (MediaRejected, MemoryError, ImportError):
+        raise
+    except Exception as error:
+        how = "truncated" if isinstance(error, av.error.EOFError) else "undecodable"
+        where = f"{type(error).__name__} after {so_far()}, {source.size_bytes} bytes"
+        raise MediaRejected(f"{kind}-{how}", where) from error
 
 
 def prepare_decoder(stream: Any, **options: str) -> None:

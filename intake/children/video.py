@@ -90,7 +90,7 @@ def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: Fr
     if media_type.name == "image/gif":
         return _decode_gif(source, media_type, limits, seen)
     run = _Run(limits)
-    try:
+    with ffmpeg.refusals("video", source, lambda: f"{run.frames} frames"):
         source.seek(0)
         with ffmpeg.open_input(source, media_type.name, limits) as container:
             stream = _choose(container, media_type, limits)
@@ -98,12 +98,6 @@ def decode_video(source: Source, media_type: MediaType, limits: Limits, seen: Fr
                 run.take(frame)
                 seen(run.frames - 1, run.begin, partial(_picture, frame, run.orientation))
             return _describe(container, stream, media_type, run)
-    except (MediaRejected, MemoryError, ImportError):
-        raise
-    except Exception as error:
-        ended = isinstance(error, av.error.EOFError)
-        where = f"{type(error).__name__} after {run.frames} frames, {source.size_bytes} bytes"
-        raise MediaRejected("video-truncated" if ended else "video-undecodable", where) from error
 
 
 class _Run:

@@ -12,13 +12,13 @@ import pytest_asyncio
 from PIL import Image
 
 from contracts.artifact import Modality
-from contracts.derivation import FRAMES, Derivation
+from contracts.derivation import FRAMES
 from contracts.digest import canonical_json
 from contracts.errors import InputError, MediaRejected
 from contracts.limits import Limits
-from contracts.records import Derivative, Inspection
 from intake.decoders import DecoderPool
 from tests import media_samples as samples
+from tests.deriving import derived, made
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,20 +27,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def pool() -> AsyncIterator[DecoderPool]:
     async with DecoderPool(limits=Limits(), workers=1, stderr=2) as decoders:
         yield decoders
-
-
-async def derived(pool: DecoderPool, data: bytes, derivation: Derivation) -> Inspection:
-    source = os.memfd_create("clip")
-    try:
-        os.write(source, data)
-        return await pool.inspect(source, modality=derivation.modality, derive=derivation)
-    finally:
-        os.close(source)
-
-
-def made(inspection: Inspection) -> Derivative:
-    assert inspection.derivative is not None
-    return inspection.derivative
 
 
 def red_centres(data: bytes, axis: int = 1) -> list[float]:

@@ -18,6 +18,7 @@ from contracts.limits import Limits
 from intake.decoders import DecoderPool
 from intake.sealed import seal
 from tests import media_samples as samples
+from tests.command import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = samples.encode(samples.picture((64, 64)), "PNG")
@@ -68,9 +69,7 @@ def _open_descriptors() -> int:
 
 async def _until_busy(pid: int) -> None:
     begin = _cpu_ticks(pid)
-    async with asyncio.timeout(20):
-        while _cpu_ticks(pid) < begin + 5:  # noqa: ASYNC110  (the state is another process's)
-            await asyncio.sleep(0.01)
+    await eventually(lambda: _cpu_ticks(pid) >= begin + 5, "a busy decoder")
 
 
 async def test_a_worker_killed_mid_item_fails_its_item_only(small: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 
@@ -12,6 +11,7 @@ from contracts.artifact import Modality
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
 from intake.decoders import DecoderPool
+from tests.command import eventually
 from tests.media_samples import encode, picture
 
 ITEMS = 12
@@ -30,10 +30,7 @@ async def _seen(pool: DecoderPool, medium: int) -> set[int]:
     """All decoders that there ever were while some items were decoded."""
     seen = set[int]()
     for _ in range(ITEMS):
-        async with asyncio.timeout(20):
-            while not pool.pids:  # noqa: ASYNC110  (another process has not said hello yet)
-                await asyncio.sleep(0.001)
-        seen |= pool.pids
+        seen |= await eventually(lambda: pool.pids, "the next decoder's hello")
         await pool.inspect(medium, modality=Modality.IMAGE)
     return seen
 

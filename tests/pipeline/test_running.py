@@ -14,7 +14,7 @@ from contracts.result import QuestionResult
 from pipeline.running import Run
 from storage.home import Storage
 from storage.runs import RunState
-from tests.command import left_behind, open_attempts
+from tests.command import eventually, left_behind, open_attempts
 from tests.pipeline.desk import GATES, PNG, ask, load, opened, reading, receipts, served, settings_of, write_bundle
 from tests.simulators import origin as web
 from tests.simulators.worker import End, Reply, ScriptedWorker, answer, chunk
@@ -24,8 +24,7 @@ IMAGE = {"image": "circle.png"}
 
 async def _open_attempts(home: Path, count: int) -> None:
     """Wait until exactly so many attempts are open."""
-    while len(open_attempts(home)) != count:  # noqa: ASYNC110
-        await asyncio.sleep(0.02)  # a row in a database sets no event
+    await eventually(lambda: len(open_attempts(home)) == count, f"{count} open attempts")
 
 
 async def test_bounded_and_overlapped(tmp_path: Path) -> None:
