@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import logging
 import multiprocessing
 import os
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ from contracts.records import AcquisitionRecord
 from settings.secret import Secret
 from storage.s3_client import S3Access, S3Client
 from storage.s3_sources import S3Sources
+from tests.command import eventually
 from tests.services.seaweed import ACCESS_KEY, SECRET_KEY, Seaweed
 from tests.simulators.origin import Script, answer, drip, origin, raw, reset
 
@@ -211,6 +214,24 @@ async def test_a_store_that_misbehaves_is_told_by_name(total_s: float) -> None:
         assert "s3cret" not in record.failure.reason
 
 
+async def test_reads_that_failed_leave_no_connections_open(into: int) -> None:
+    """Whatever they failed by, and without Python's collector of cycles: none but the one kept for the next read."""
+    endless = ("drips", "stops")  # the server's end of these stays open
+    scripts = {what: case[0] for what, case in MISBEHAVING.items() if not what.endswith(endless)}
+    gc.disable()
+    try:
+        async with origin({f"/evidence/{n}": script for n, script in enumerate(scripts.values())}) as server:
+            for number, what in enumerate(scripts):
+                reader = sources(server.url(""))
+                allowed = _open_descriptors() + 1
+                for _ in range(3):
+                    rule(await reader.acquire(S3Source("evidence", str(number)), max_bytes=MIB, into=into))
+                await eventually(partial(_at_most_open, allowed), f"closed after {what}")
+                reader.close()
+    finally:
+        gc.enable()
+
+
 async def test_another_version_than_asked_for_is_refused(into: int) -> None:
     """Also none at all: a server that ignores versions gives the bytes of now."""
     for headers in ({"x-amz-version-id": "other"}, {}):
@@ -300,3 +321,11 @@ def test_boto3_is_imported_by_the_first_read_alone() -> None:
 def _wait_for_bytes(descriptor: int) -> None:
     while os.fstat(descriptor).st_size == 0:
         time.sleep(0.01)
+
+
+def _at_most_open(allowed: int) -> bool:
+    return _open_descriptors() <= allowed
+
+
+def _open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
