@@ -78,7 +78,9 @@ class VerifyingReader:
     """Reads a binary stream that must have exactly `digest` and `size_bytes`.
 
     `read` raises IntegrityError at the first byte too many, and at the end if bytes are missing or differ; the
-    empty result that signals the end is only ever given for bytes that verified.
+    empty result that signals the end is only ever given for bytes that verified. Nothing is known before it: a `with`
+    block that ends well before the reader came there raises IntegrityError (`unverified`), so that bytes which nobody
+    checked cannot pass for checked ones.
     """
 
     def __init__(self, raw: IO[bytes], digest: Digest, size_bytes: int | None = None) -> None:
@@ -86,6 +88,12 @@ class VerifyingReader:
         self._hasher = Hasher()
         self._digest = digest
         self._size_bytes = size_bytes
+        self._verified: bool | None = None  # False: refused, and whoever reads was told
+
+    @property
+    def verified(self) -> bool:
+        """Whether all bytes came and are the right ones; False also as long as the end is not reached."""
+        return self._verified is True
 
     def read(self, limit: int = CHUNK_BYTES) -> bytes:
         """Up to `limit` bytes, or b"" at the verified end."""
@@ -93,17 +101,22 @@ class VerifyingReader:
         self._hasher.update(data)
         got = self._hasher.size_bytes
         if self._size_bytes is not None and got > self._size_bytes:
-            raise IntegrityError("size", f"{self._digest}: expected {self._size_bytes} bytes, got more")
-        if not data:
+            raise self._refused("size", f"{self._digest}: expected {self._size_bytes} bytes, got more")
+        if not data and limit:
             self._check_end(got)
         return data
 
     def _check_end(self, got: int) -> None:
         if self._size_bytes is not None and got != self._size_bytes:
-            raise IntegrityError("size", f"{self._digest}: expected {self._size_bytes} bytes, got {got}")
+            raise self._refused("size", f"{self._digest}: expected {self._size_bytes} bytes, got {got}")
         actual = self._hasher.digest()
         if actual != self._digest:
-            raise IntegrityError("digest", f"expected {self._digest}, the {got} bytes have {actual}")
+            raise self._refused("digest", f"expected {self._digest}, the {got} bytes have {actual}")
+        self._verified = True
+
+    def _refused(self, rule: str, reason: str) -> IntegrityError:
+        self._verified = False
+        return IntegrityError(rule, reason)
 
     def __iter__(self) -> Iterator[bytes]:
         while data := self.read():
@@ -113,15 +126,26 @@ class VerifyingReader:
         """All bytes, verified."""
         return b"".join(self)
 
+    def read_to_end(self) -> int:
+        """Read what is left, keep nothing, and return the size of all in bytes: the whole is verified then."""
+        for _ in self:
+            pass
+        return self._hasher.size_bytes
+
     def close(self) -> None:
-        """Close the stream underneath."""
+        """Close the stream underneath; what was read is verified only if `verified` says so."""
         self._raw.close()
 
     def __enter__(self) -> VerifyingReader:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
         self.close()
+        if failed is None and self._verified is None:
+            got = self._hasher.size_bytes
+            raise IntegrityError(
+                "unverified", f"{self._digest}: closed after {got} bytes, before the end that verifies"
+            )
 
 
 def wire_json(value: Any) -> bytes:

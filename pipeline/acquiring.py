@@ -247,8 +247,7 @@ def _is_whole(shop: Workshop, artifact: Artifact | None) -> bool:
         return True
     try:
         with shop.storage.blobs.open(artifact.digest, artifact.size_bytes) as reader:
-            for _ in reader:
-                pass
+            reader.read_to_end()
     except (BlobMissing, IntegrityError):
         return False
     return True
@@ -263,7 +262,7 @@ def _store(shop: Workshop, key: InspectionKey, inspection: Inspection, file: Bin
     _put(shop, inspection.artifact.digest, file)
     derivative, made = None, inspection.derivative
     if made is not None:
-        digest, size_bytes = shop.storage.blobs.put_bytes(made.data)
+        digest, size_bytes = shop.storage.blobs.put(made.data)
         derivative = Artifact(digest, size_bytes, made.media_type, inspection.artifact.modality)
     found = CachedInspection(
         artifact=inspection.artifact,

@@ -176,7 +176,7 @@ class Answerer:
 
     def _open(self, notes: Notes, request: ChatRequest) -> None:
         """The request's bytes and the attempt are durable before anything is sent."""
-        self._shop.storage.blobs.put_bytes(request.body, expected=request.digest)
+        self._shop.storage.blobs.put(request.body, expected=request.digest)
         notes.request = request
         self._open_attempt(notes)
 
@@ -220,7 +220,7 @@ class Answerer:
             self._open_attempt(notes)
         text, structured = None, None
         if got is not None:
-            storage.blobs.put_bytes(got.stream, expected=got.stream_digest)
+            storage.blobs.put(got.stream, expected=got.stream_digest)
             text, structured = got.text if got.text is not None else got.partial_text, got.structured
         elif reused is not None:
             text, structured = reused.text, reused.structured

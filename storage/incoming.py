@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,10 +20,25 @@ from storage.disk_errors import disk_errors
 from storage.process_mark import process_start
 
 PREFIX = ".incoming-"
-FILE_MODE = 0o440
 _WRITER = re.compile(re.escape(PREFIX) + r"(\d+)-(\d+)-")
 _NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 _OPEN_FILES = "/proc/self/fd"
+
+
+@dataclass(frozen=True, slots=True)
+class FileAccess:
+    """Who may read published files: the mode, which nobody writes by, and the group; None leaves it as it comes."""
+
+    mode: int = 0o440
+    group: int | None = None
+
+    def holds_for(self, found: os.stat_result) -> bool:
+        """Whether a file that exists can be read by just those."""
+        return stat.S_IMODE(found.st_mode) == self.mode and self.group in (None, found.st_gid)
+
+
+OURS = FileAccess()
+"""Nobody but we and our group, as it comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +54,11 @@ class IncomingFile:
         while view:
             view = view[os.write(self.fd, view) :]
 
-    def publish(self, final: Path) -> bool:
+    def publish(self, final: Path, access: FileAccess = OURS) -> bool:
         """Make the bytes durable and give them their name. False if the name is taken: it is never replaced."""
-        os.fchmod(self.fd, FILE_MODE)
+        if access.group is not None:
+            os.fchown(self.fd, -1, access.group)
+        os.fchmod(self.fd, access.mode)
         os.fdatasync(self.fd)
         try:
             self._link(final)

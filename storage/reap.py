@@ -15,7 +15,6 @@ from contracts.errors import InputError
 from storage.disk_errors import disk_errors
 from storage.ending import abandon_run
 from storage.home import Storage
-from storage.incoming import remove_abandoned
 from storage.process_mark import Liveness, liveness
 from storage.runs import RunState
 
@@ -53,8 +52,6 @@ def reap(storage: Storage, now: float) -> Reaped:
             continue
         if ended is not None:
             runs, attempts, questions = runs + 1, attempts + ended.attempts, questions + ended.questions
-    with disk_errors("list the store"):
-        halves = sum(remove_abandoned(folder) for folder in storage.blobs.folders())
     return Reaped(
         leases_expired=swept.expired,
         files_unlinked=swept.unlinked,
@@ -62,7 +59,7 @@ def reap(storage: Storage, now: float) -> Reaped:
         attempts_abandoned=attempts,
         questions_abandoned=questions,
         quarantine_removed=_clear_quarantine(storage, now),
-        incoming_removed=halves,
+        incoming_removed=storage.blobs.remove_abandoned(),
         runs_unreadable=unreadable,
     )
 

@@ -25,7 +25,7 @@ from contracts.artifact import Artifact
 from contracts.digest import Digest
 from contracts.errors import BlobMissing, InputError, LeaseError
 from contracts.lease import Lease, LeaseState
-from contracts.ports import BlobStore
+from contracts.ports import BlobStore, LocalBlobs
 from storage import leases as rows
 from storage.database import Database
 from storage.disk_errors import disk_errors
@@ -226,14 +226,13 @@ class Staging:
             return
         with disk_errors(f"stage {artifact.digest}"):
             make_directory(path.parent, _DIRECTORY_MODE)
-            source = self._blobs.local_path(artifact.digest)
+            source = self._blobs.local_path(artifact.digest) if isinstance(self._blobs, LocalBlobs) else None
             if source is None or not self._linked(artifact, source, path):
                 self._copy(artifact, path)
 
     def _linked(self, artifact: Artifact, source: Path, path: Path) -> bool:
         with self._blobs.open(artifact.digest, artifact.size_bytes) as reader:
-            for _ in reader:
-                pass
+            reader.read_to_end()
         try:
             os.link(source, path)
         except FileNotFoundError as error:

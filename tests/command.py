@@ -132,7 +132,7 @@ def left_behind(home: Path) -> list[str]:
     try:
         left = [f"lease {lease.id} of {lease.holder}" for lease in storage.staging.active()]
         left += [f"attempt {attempt}" for attempt in open_attempts(home)]
-        halves = [path for folder in storage.blobs.folders() for path in folder.glob(".*")]
+        halves = list((home / "blobs").rglob(".*"))
     finally:
         storage.close()
     files = [path for name in ("staging", "quarantine") for path in (home / name).rglob("*") if path.is_file()]

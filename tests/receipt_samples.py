@@ -97,7 +97,7 @@ def receipt(
     asked = asked or question()
     request = request_for(asked)
     for data in (ORIGINAL, IMAGE, DERIVED, request.body, wire):
-        blobs.put_bytes(data)
+        blobs.put(data)
     engine = profile("0.9.5")
     completion = check_stream([wire], profile=engine, route=ROUTE, max_tokens=64, limits=LIMITS)
     begun = draft(run=run, question_id=question_id, attempt=attempt, number=number)

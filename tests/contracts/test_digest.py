@@ -100,9 +100,38 @@ def test_too_many_bytes_are_refused_when_the_first_of_them_is_read() -> None:
 def test_closing_the_reader_closes_the_stream() -> None:
     """Leaving the block closes what is underneath."""
     raw = io.BytesIO(b"")
-    with VerifyingReader(raw, Digest.of(b"")):
+    with VerifyingReader(raw, Digest.of(b"")) as reader:
+        assert reader.read_to_end() == 0
         assert not raw.closed
     assert raw.closed
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_bytes_that_were_not_read_to_their_end_are_not_verified(limit: int) -> None:
+    """Not even when all of them came: only the end tells that there are no more."""
+    reader = VerifyingReader(io.BytesIO(b"abc"), Digest.of(b"abc"), 3)
+    with pytest.raises(IntegrityError, match=f"unverified.*after {limit} bytes"), reader:
+        reader.read(limit)
+    assert not reader.verified
+
+
+def test_a_failure_before_the_end_is_told_and_not_that_the_end_was_not_reached() -> None:
+    """What raised in the block passes; so does the block after the reader refused the bytes."""
+    reader = VerifyingReader(io.BytesIO(b"abc"), Digest.of(b"abc"))
+    with pytest.raises(LookupError), reader:
+        raise LookupError
+    with VerifyingReader(io.BytesIO(b"abd"), Digest.of(b"abc")) as reader:
+        with pytest.raises(IntegrityError, match="digest"):
+            reader.read_to_end()
+        assert not reader.verified
+
+
+def test_only_the_end_verifies() -> None:
+    """Then, and from then on, the reader says so."""
+    reader = VerifyingReader(io.BytesIO(b"abc"), Digest.of(b"abc"))
+    assert reader.read_to_end() == 3
+    assert reader.verified
+    assert reader.read() == b""
 
 
 def test_wire_json_keeps_the_order_of_insertion() -> None:

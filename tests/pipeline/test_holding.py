@@ -37,7 +37,7 @@ def beside(storage: Storage, tmp_path: Path) -> Iterator[Storage]:
 @pytest.fixture
 def artifact(storage: Storage) -> Artifact:
     """A picture in the store."""
-    digest, size_bytes = storage.blobs.put_bytes(PNG)
+    digest, size_bytes = storage.blobs.put(PNG)
     return Artifact(digest, size_bytes, "image/png", Modality.IMAGE)
 
 

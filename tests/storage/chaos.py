@@ -96,7 +96,7 @@ def run(home: Path, seconds: float, kind: str) -> dict[str, int]:
     """Let them run and kill one every fifth of a second; count what they told."""
     blobs = DiskBlobStore(home / "blobs")
     for data in ARTIFACTS:
-        blobs.put_bytes(data)
+        blobs.put(data)
     reading, told = os.pipe()
     os.set_blocking(reading, False)
     pids = [start(home, kind, number, told) for number in range(WORKERS + 1)]

@@ -44,7 +44,7 @@ def read(storage: Storage, into: int, digest: Digest = DIGEST, max_bytes: int = 
 
 def test_what_a_tenant_acquired_it_may_name(storage: Storage, into: int) -> None:
     """The bytes are copied, verified, and have a record like any acquisition."""
-    storage.blobs.put_bytes(DATA)
+    storage.blobs.put(DATA)
     acquired(storage, DIGEST)
     record = read(storage, into)
     assert record.had() == (DIGEST, len(DATA))
@@ -56,7 +56,7 @@ def test_what_a_tenant_acquired_it_may_name(storage: Storage, into: int) -> None
 
 def test_bytes_of_another_tenant_are_as_bytes_that_nobody_has(storage: Storage, into: int) -> None:
     """The two records differ in nothing but the digest that was asked for, and the store is not touched."""
-    storage.blobs.put_bytes(DATA)
+    storage.blobs.put(DATA)
     acquired(storage, DIGEST, tenant="other")
     path = storage.blobs.local_path(DIGEST)
     assert path is not None
@@ -78,7 +78,7 @@ def test_bytes_of_ones_own_that_are_gone_are_told_alike(storage: Storage, into: 
 
 def test_an_acquisition_that_failed_names_nothing(storage: Storage, into: int) -> None:
     """Asking for bytes is not having had them, also where the failure's record has their digest."""
-    storage.blobs.put_bytes(DATA)
+    storage.blobs.put(DATA)
     acquired(storage, DIGEST, failure=Failure("IntegrityError", "sha256-mismatch", "other bytes"))
     record = read(storage, into)
     assert record.failure is not None
@@ -87,7 +87,7 @@ def test_an_acquisition_that_failed_names_nothing(storage: Storage, into: int) -
 
 def test_size_is_bounded_while_it_is_copied(storage: Storage, into: int) -> None:
     """Exactly the limit is taken, one byte more is not."""
-    storage.blobs.put_bytes(DATA)
+    storage.blobs.put(DATA)
     acquired(storage, DIGEST)
     assert read(storage, into, max_bytes=len(DATA)).failure is None
     record = read(storage, into, max_bytes=len(DATA) - 1)
@@ -97,7 +97,7 @@ def test_size_is_bounded_while_it_is_copied(storage: Storage, into: int) -> None
 
 def test_damaged_bytes_are_not_had(storage: Storage, into: int) -> None:
     """The copy is verified to its end before it is worth anything."""
-    storage.blobs.put_bytes(DATA)
+    storage.blobs.put(DATA)
     acquired(storage, DIGEST)
     path = storage.blobs.local_path(DIGEST)
     assert path is not None

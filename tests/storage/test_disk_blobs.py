@@ -42,7 +42,7 @@ def test_what_is_put_is_what_is_opened(data: bytes) -> None:
     """put then open is the identity, and the size and digest are those of the bytes."""
     with tempfile.TemporaryDirectory() as folder:
         blobs = DiskBlobStore(Path(folder))
-        digest, size_bytes = blobs.put_bytes(data)
+        digest, size_bytes = blobs.put(data)
         assert (digest, size_bytes) == (Digest.of(data), len(data))
         with blobs.open(digest, size_bytes) as reader:
             assert reader.read_all() == data
@@ -50,7 +50,7 @@ def test_what_is_put_is_what_is_opened(data: bytes) -> None:
 
 def test_a_blob_is_one_read_only_file_named_by_its_whole_digest(store: DiskBlobStore, tmp_path: Path) -> None:
     """Folders are closed to others, the file is 0440 and nothing else is left."""
-    digest, _ = store.put_bytes(b"bytes")
+    digest, _ = store.put(b"bytes")
     path = tmp_path / "blobs" / "sha256" / digest.hex[:2] / digest.hex
     assert files(tmp_path) == [path]
     assert stat.S_IMODE(path.stat().st_mode) == 0o440
@@ -60,20 +60,20 @@ def test_a_blob_is_one_read_only_file_named_by_its_whole_digest(store: DiskBlobS
 
 def test_the_same_bytes_are_stored_once(store: DiskBlobStore, tmp_path: Path) -> None:
     """A second put finds the first one's file and leaves it alone."""
-    digest, _ = store.put_bytes(b"bytes")
+    digest, _ = store.put(b"bytes")
     path = store.local_path(digest)
     assert path is not None
     inode = path.stat().st_ino
-    assert store.put_bytes(b"bytes")[0] == digest
+    assert store.put(b"bytes")[0] == digest
     assert path.stat().st_ino == inode
-    assert list(store.digests()) == [digest]
+    assert [blob.digest for blob in store.blobs()] == [digest]
 
 
 def test_writers_of_the_same_bytes_do_not_disturb_each_other(store: DiskBlobStore, tmp_path: Path) -> None:
     """Eight at once all succeed, and one whole file is there."""
     data = os.urandom(300_000)
     with ThreadPoolExecutor(8) as pool:
-        digests = {digest for digest, _ in pool.map(lambda _: store.put_bytes(data), range(24))}
+        digests = {digest for digest, _ in pool.map(lambda _: store.put(data), range(24))}
     assert digests == {Digest.of(data)}
     assert [path.read_bytes() for path in files(tmp_path)] == [data]
 
@@ -99,7 +99,7 @@ def test_a_source_that_breaks_leaves_nothing(store: DiskBlobStore, tmp_path: Pat
 
 def test_a_flipped_byte_is_found_when_it_is_read(store: DiskBlobStore) -> None:
     """The reader refuses at the end; it never ends quietly."""
-    digest, size_bytes = store.put_bytes(b"x" * 100)
+    digest, size_bytes = store.put(b"x" * 100)
     flip(store, digest, 50)
     with store.open(digest, size_bytes) as reader, pytest.raises(IntegrityError, match=digest.hex):
         reader.read_all()
@@ -120,18 +120,18 @@ def flip(store: DiskBlobStore, digest: Digest, position: int) -> None:
 def test_a_damaged_blob_is_healed_by_the_next_put(store: DiskBlobStore, tmp_path: Path) -> None:
     """Bytes that are already there are looked at before they count as there."""
     data = b"x" * 100
-    digest, size_bytes = store.put_bytes(data)
+    digest, size_bytes = store.put(data)
     flip(store, digest, 3)
-    store.put_bytes(data)
+    store.put(data)
     with store.open(digest, size_bytes) as reader:
         assert reader.read_all() == data
-    assert len(files(tmp_path)) == 1
+    assert [blob.digest for blob in store.quarantined()] == [digest]
 
 
 @pytest.mark.parametrize("kind", ["a pipe", "a link to the same bytes", "a link to a device", "a folder"])
 def test_only_a_file_is_read_as_a_blob(store: DiskBlobStore, tmp_path: Path, kind: str) -> None:
     """What would lead elsewhere or never end is no blob: an integrity error at once."""
-    digest, _ = store.put_bytes(b"evidence")
+    digest, _ = store.put(b"evidence")
     path = store.local_path(digest)
     assert path is not None
     path.unlink()
@@ -165,7 +165,7 @@ def test_a_full_disk_is_told_apart_and_leaves_nothing(tmp_path: Path) -> None:
 
     store = DiskBlobStore(tmp_path, open_file=open_full)
     with pytest.raises(StorageError, match="ENOSPC") as full:
-        store.put_bytes(b"bytes")
+        store.put(b"bytes")
     assert full.value.rule == "disk-full"
     assert files(tmp_path) == []
 
@@ -178,7 +178,7 @@ from storage.disk_blobs import DiskBlobStore
 from storage.incoming import open_named
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
-    DiskBlobStore(Path(sys.argv[1]), open_file=open_named).put_bytes(bytes(250_000))
+    DiskBlobStore(Path(sys.argv[1]), open_file=open_named).put(bytes(250_000))
 except StorageError as error:
     print(error.rule)
 """

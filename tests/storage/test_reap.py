@@ -31,7 +31,7 @@ questions = [("q1", {}), ("q2", {"expected": "2"}), ("q3", {})]
 storage.runs.start(RunStart("run-1", "b1", Digest.of(b"bundle"), "acme", ENGINE, questions), NOW)
 (storage.quarantine / "run-1").mkdir(parents=True)
 (storage.quarantine / "run-1" / "part-0").write_bytes(b"unjudged")
-storage.blobs.put_bytes(b"an image")
+storage.blobs.put(b"an image")
 done = receipt(storage.blobs, question_id="q1", attempt="a1")
 storage.receipts.open_attempt(draft(question_id="q1", attempt="a1"), NOW)
 storage.receipts.append(done, result_of(done), NOW)
@@ -91,7 +91,7 @@ def test_nothing_of_a_live_run_is_touched(storage: Storage) -> None:
     questions: list[tuple[str, dict[str, str]]] = [("q1", {})]
     storage.runs.start(RunStart("run-1", "b1", Digest.of(b"bundle"), "acme", ENGINE, questions), NOW)
     storage.receipts.open_attempt(draft(), NOW)
-    storage.blobs.put_bytes(b"an image")
+    storage.blobs.put(b"an image")
     held = storage.staging.acquire(artifact(b"an image"), tenant="acme", holder="run-1/1", now=NOW, ttl_s=30)
     unjudged = storage.quarantine / "run-1" / "part-0"
     unjudged.parent.mkdir(parents=True)

@@ -26,7 +26,7 @@ TTL = 30.0
 
 def stored(storage: Storage, data: bytes = b"an image") -> Artifact:
     """Bytes in the store, as an artifact."""
-    digest, size_bytes = storage.blobs.put_bytes(data)
+    digest, size_bytes = storage.blobs.put(data)
     return Artifact(digest, size_bytes, "image/png", Modality.IMAGE)
 
 
@@ -141,7 +141,7 @@ def test_a_store_on_another_file_system_is_copied_from(storage: Storage) -> None
         pytest.skip("there is no second file system at /dev/shm")
     with tempfile.TemporaryDirectory(dir=other) as folder:
         blobs = DiskBlobStore(Path(folder))
-        digest, size_bytes = blobs.put_bytes(b"far away")
+        digest, size_bytes = blobs.put(b"far away")
         staging = Staging(
             storage.staging.root, locks=storage.staging.root.parent / "locks", blobs=blobs, database=storage.leases
         )
@@ -210,7 +210,7 @@ from pathlib import Path
 from contracts.artifact import Artifact, Modality
 from storage.home import open_storage
 storage = open_storage(Path(sys.argv[1]))
-digest, size = storage.blobs.put_bytes(b"held by the dead")
+digest, size = storage.blobs.put(b"held by the dead")
 storage.staging.acquire(Artifact(digest, size, "image/png", Modality.IMAGE),
     tenant="acme", holder="run-1/1", now=1000.0, ttl_s=1e9)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -40,7 +40,7 @@ async def derived(blobs: DiskBlobStore, spec: str) -> Receipt:
     finally:
         os.close(source)
     assert made is not None
-    digest, size_bytes = blobs.put_bytes(made.data)
+    digest, size_bytes = blobs.put(made.data)
     artifact = Artifact(digest, size_bytes, made.media_type, recipe.modality)
     part = MediaPart(artifact, Derived(Digest.of(ORIGINAL), made.transformation))
     return receipt(blobs, asked=Question((part, TextPart("What is it?")), max_output_tokens=64))

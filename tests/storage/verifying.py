@@ -39,7 +39,7 @@ def with_question(document: Receipt, **values: Any) -> dict[str, Any]:
 
 def with_body(blobs: DiskBlobStore, document: Receipt, body: bytes) -> Receipt:
     """The receipt of an attempt that sent `body`, which is committed."""
-    digest, size_bytes = blobs.put_bytes(body)
+    digest, size_bytes = blobs.put(body)
     assert document.request is not None
     return changed(
         document, request=msgspec.structs.replace(document.request, digest=str(digest), size_bytes=size_bytes)
