@@ -11,10 +11,10 @@ def reap(as_json: Json = False) -> None:
     from dataclasses import asdict
 
     from settings.load import load
-    from storage.home import open_storage
+    from storage.home import storage_of
     from storage.reap import reap as collect
 
-    storage = open_storage(load().home)
+    storage = storage_of(load())
     collected = asdict(collect(storage, time.time()))
     storage.close()
     if as_json:

@@ -116,7 +116,7 @@ def _chosen(storage: Storage, tenant: str, references: list[str], everything: bo
 def _storage() -> tuple[Storage, str]:
     """This home's storage, and the tenant whose receipts are asked for."""
     from settings.load import load
-    from storage.home import open_storage
+    from storage.home import storage_of
 
     settings = load()
-    return open_storage(settings.home), settings.tenant
+    return storage_of(settings), settings.tenant

@@ -40,12 +40,12 @@ def results(
     """Print the questions of RUN in the bundle's order."""
     from cli.analysis import print_results
     from settings.load import load
-    from storage.home import open_storage
+    from storage.home import storage_of
 
     if as_json and form is not Format.TABLE:
         raise InputError("format-twice", f"expected --json or --format {form.value}, got both")
     settings = load()
-    storage = open_storage(settings.home)
+    storage = storage_of(settings)
     found = storage.runs.get(run, tenant=settings.tenant)
     rows = storage.runs.results(found.id)
     chosen = Format.JSONL if as_json else form

@@ -28,7 +28,7 @@ from serving.calibration.bundle import unpack
 from serving.embedded_worker import EmbeddedWorker, release_of
 from serving.readiness import Verdict, check_ready
 from settings.values import Settings
-from storage.home import Storage, open_storage
+from storage.home import Storage, storage_of
 from storage.s3_client import S3Access
 from storage.s3_sources import S3Sources
 
@@ -72,7 +72,7 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
     objects = _objects(settings, limits)
     async with AsyncExitStack() as stack:
         stack.callback(objects.close)
-        storage = open_storage(settings.home)
+        storage = storage_of(settings)
         stack.callback(storage.close)
         fetcher = Fetcher(limits, unsafe=settings.unsafe_isolation)
         decoders = DecoderPool(
@@ -101,15 +101,7 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
 
 
 def _objects(settings: Settings, limits: Limits) -> S3Sources:
-    access = S3Access(
-        endpoint_url=settings.s3_endpoint_url,
-        region=settings.s3_region,
-        access_key_id=settings.s3_access_key_id,
-        secret_access_key=settings.s3_secret_access_key,
-        session_token=settings.s3_session_token,
-        connect_s=limits.fetch_connect_s,
-        idle_s=limits.fetch_idle_s,
-    )
+    access = S3Access.of(settings, connect_s=limits.fetch_connect_s, idle_s=limits.fetch_idle_s)
     return S3Sources(access, settings.s3_source_buckets, limits)
 
 

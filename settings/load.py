@@ -17,7 +17,7 @@ from contracts.limits import Limits
 from contracts.network_policy import PUBLIC_WEB, NetworkPolicy
 from settings.closest import closest
 from settings.environment import process_environment
-from settings.object_storage import OBJECT_READERS, SECRETS
+from settings.object_storage import OBJECT_READERS, SECRETS, one_of
 from settings.policies import DenyList, named_policy, policy_of_table, tenants_of_table
 from settings.sources import FILE_VARIABLE, from_environment, from_file
 from settings.values import DEFAULT_HOME, REPOSITORY, Settings
@@ -170,6 +170,13 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "decode_workers": _number(int, 1),
     "lookahead_questions": _number(int, 1),
     **OBJECT_READERS,
+    "s3_store_per_tenant": _switch,
+    "s3_store_lock_days": _number(int, 0),
+    "unsafe_s3_store": _switch,
+    "staging_layout": one_of("tenant", "flat"),
+    "staging_mode": one_of("0440", "0444"),
+    "staging_group": _number(int, 0),
+    "staging_cache_bytes": _number(int, 0),
     "deny.hosts": _denied_hosts,
     "deny.networks": _denied_networks,
     **{f"limits.{name}": _number(kind, 0) for name, kind in _LIMIT_TYPES.items()},

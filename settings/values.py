@@ -42,6 +42,19 @@ class Settings:
     s3_secret_access_key: Secret | None = None
     s3_session_token: Secret | None = None
     s3_source_buckets: tuple[str, ...] = ()  # `bucket` or `bucket/prefix`: what bundles may name in s3:// sources
+    s3_request_checksums: str = "when_supported"  # botocore's words; some servers of others refuse what it adds then
+    s3_response_checksums: str = "when_required"  # what we read is verified against its digest anyway
+    blob_store: str = "disk"  # or s3://bucket/prefix
+    s3_store_per_tenant: bool = False  # each tenant's blobs below a prefix of its own
+    s3_store_encryption: str | None = None  # of the server: AES256 or aws:kms; None leaves it to the bucket
+    s3_store_kms_key: str | None = None
+    s3_store_lock_mode: str | None = None  # object lock: GOVERNANCE or COMPLIANCE; None leaves it to the bucket
+    s3_store_lock_days: int = 0
+    unsafe_s3_store: bool = False  # store blobs also on a server that does not enforce what the probe asks
+    staging_layout: str = "tenant"  # or flat: what one tenant stages every worker of the host can read
+    staging_mode: str = "0440"  # of staged files, or 0444
+    staging_group: int | None = None  # group of staged files and folders: that of the worker's user
+    staging_cache_bytes: int = 0  # kept after their last lease, for the next; the longest unused go first
     limits: Limits = field(default_factory=Limits)
     policies: Mapping[str, NetworkPolicy] = field(default_factory=dict)
     tenant_policies: Mapping[str, str] = field(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from contracts.ports import BlobBackend
+from settings.values import Settings
 from storage.acquisitions import Acquisitions
 from storage.database import Database, open_leases, open_ledger
 from storage.disk_blobs import DiskBlobStore
@@ -24,7 +26,7 @@ class Storage:
     after the run's row: reap removes every folder there whose run does not run.
     """
 
-    blobs: DiskBlobStore
+    blobs: BlobBackend
     staging: Staging
     runs: Runs
     receipts: Receipts
@@ -35,14 +37,23 @@ class Storage:
     quarantine: Path
 
     def close(self) -> None:
-        """Close the databases."""
+        """Close the databases and the store's connections."""
+        self.blobs.close()
         self.ledger.close()
         self.leases.close()
 
 
-def open_storage(home: Path) -> Storage:
-    """Open the storage under `home`, making what is missing. Raises StorageError."""
-    blobs = DiskBlobStore(home / BLOBS)
+def storage_of(settings: Settings) -> Storage:
+    """Open the storage that settings name. Raises StorageError, and InputError for settings that contradict."""
+    return open_storage(settings.home)
+
+
+def open_storage(home: Path, blobs: BlobBackend | None = None) -> Storage:
+    """Open the storage under `home`, making what is missing; blobs are on its disk if none are given.
+
+    Raises StorageError.
+    """
+    blobs = DiskBlobStore(home / BLOBS) if blobs is None else blobs
     leases = open_leases(home / LEDGER)
     ledger = open_ledger(home / LEDGER)
     return Storage(

@@ -14,6 +14,7 @@ from typing import Any
 
 from contracts.errors import InputError
 from settings.secret import Secret
+from settings.values import Settings
 
 TRIES = 4  # of a request, by botocore's standard mode: connection errors, 5xx and throttling, with jitter
 CONNECTIONS = 16  # kept open; as many requests as run at a time
@@ -24,7 +25,8 @@ class S3Access:
     """Where object storage is and what opens it.
 
     `endpoint_url` None is Amazon's of the region. Without keys of ours, boto3 looks where AWS's own tools look.
-    `connect_s` and `idle_s` bound a connect and the gap between two reads, in seconds.
+    `connect_s` and `idle_s` bound a connect and the gap between two reads, in seconds; the two modes of checksums are
+    botocore's, whether or not a request needs one.
     """
 
     endpoint_url: str | None
@@ -34,6 +36,23 @@ class S3Access:
     session_token: Secret | None
     connect_s: float
     idle_s: float
+    request_checksums: str = "when_supported"
+    response_checksums: str = "when_required"
+
+    @classmethod
+    def of(cls, settings: Settings, *, connect_s: float, idle_s: float) -> S3Access:
+        """The deployment's object storage. Raises InputError as below."""
+        return cls(
+            endpoint_url=settings.s3_endpoint_url,
+            region=settings.s3_region,
+            access_key_id=settings.s3_access_key_id,
+            secret_access_key=settings.s3_secret_access_key,
+            session_token=settings.s3_session_token,
+            connect_s=connect_s,
+            idle_s=idle_s,
+            request_checksums=settings.s3_request_checksums,
+            response_checksums=settings.s3_response_checksums,
+        )
 
     def __post_init__(self) -> None:
         """Raise InputError (s3-credentials-half) for a key without its other half."""
@@ -80,6 +99,8 @@ def _make(access: S3Access) -> Any:
         read_timeout=access.idle_s,
         max_pool_connections=CONNECTIONS,
         proxies={},
+        request_checksum_calculation=access.request_checksums,
+        response_checksum_validation=access.response_checksums,
         ignore_configured_endpoint_urls=True,
     )
     return Session().client(

@@ -50,7 +50,7 @@ async def _demo(settings: Settings, *, direct: bool, quiet: bool) -> Analysis:
     from cli.analysis import analyse
     from cli.demo.origin import Origin
     from cli.demo.questions import demonstration
-    from pipeline.running import load_bundle
+    from pipeline.loading import load_bundle
 
     shown = await asyncio.to_thread(demonstration)
     origin = Origin(shown.files, shown.redirects, shown.drips)
@@ -73,10 +73,10 @@ def _policy(port: int) -> NetworkPolicy:
 
 def _verified(settings: Settings, analysis: Analysis) -> bool:
     """Verify every receipt of the run from the store alone, and say so."""
-    from storage.home import open_storage
+    from storage.home import storage_of
     from storage.verify import VerdictName, verify_receipt
 
-    storage = open_storage(settings.home)
+    storage = storage_of(settings)
     verdicts = [
         verify_receipt(name, data, storage.blobs)
         for name, data in storage.receipts.all(tenant=settings.tenant, run=analysis.run)

@@ -17,6 +17,7 @@ from contracts.records import AcquisitionRecord
 from pipeline.acquiring import AcquiredPart, Acquirer
 from pipeline.media_budget import DecodedBudget, MediaBudget
 from pipeline.workshop import Workshop, open_workshop
+from tests.blob_files import blob_file
 from tests.media_samples import encode, mp4, picture, sound
 from tests.pipeline.desk import PNG, served, settings_of
 from tests.simulators.origin import answer, origin
@@ -90,8 +91,7 @@ async def test_what_is_lost_is_made_again(tmp_path: Path) -> None:
             bench = _Bench(shop, tmp_path)
             bench.put("clip.mp4", mp4())
             clip = await bench.acquire(MediaSource(Modality.VIDEO, "clip.mp4"))
-            made = shop.storage.blobs.local_path(clip.part.artifact.digest)
-            assert made is not None
+            made = blob_file(shop.storage.blobs, clip.part.artifact.digest)
             made.unlink()
             again = await bench.acquire(MediaSource(Modality.VIDEO, "clip.mp4"))
             assert again.part == clip.part
@@ -108,8 +108,7 @@ async def test_what_is_damaged_heals(tmp_path: Path, damaged: str) -> None:
             bench.put("clip.mp4", mp4())
             first = await bench.acquire(MediaSource(Modality.VIDEO, "clip.mp4"))
             digest = first.original if damaged == "the original" else first.part.artifact.digest
-            path = shop.storage.blobs.local_path(digest)
-            assert path is not None
+            path = blob_file(shop.storage.blobs, digest)
             path.chmod(0o600)
             path.write_bytes(b"rot")
             again = await bench.acquire(MediaSource(Modality.VIDEO, "clip.mp4"))

@@ -15,6 +15,7 @@ from storage.acquisitions import PartAcquisition
 from storage.blob_sources import BlobSources
 from storage.home import Storage
 from storage.runs import RunStart
+from tests.blob_files import blob_file
 from tests.receipt_samples import ENGINE, NOW, TENANT, changed, draft
 
 DATA = bytes(range(256)) * 4_096
@@ -58,8 +59,7 @@ def test_bytes_of_another_tenant_are_as_bytes_that_nobody_has(storage: Storage, 
     """The two records differ in nothing but the digest that was asked for, and the store is not touched."""
     storage.blobs.put(DATA)
     acquired(storage, DIGEST, tenant="other")
-    path = storage.blobs.local_path(DIGEST)
-    assert path is not None
+    path = blob_file(storage.blobs, DIGEST)
     path.unlink()
     path.symlink_to("elsewhere")  # who opens it, or asks whether it is there, ends otherwise
     theirs, nobodys = read(storage, into), read(storage, into, ABSENT)
@@ -99,8 +99,7 @@ def test_damaged_bytes_are_not_had(storage: Storage, into: int) -> None:
     """The copy is verified to its end before it is worth anything."""
     storage.blobs.put(DATA)
     acquired(storage, DIGEST)
-    path = storage.blobs.local_path(DIGEST)
-    assert path is not None
+    path = blob_file(storage.blobs, DIGEST)
     path.chmod(0o600)
     path.write_bytes(DATA[:-1] + b"?")
     record = read(storage, into)

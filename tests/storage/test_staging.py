@@ -18,6 +18,7 @@ from storage.disk_blobs import DiskBlobStore
 from storage.hold import Held
 from storage.home import Storage
 from storage.staging import Staging, Swept
+from tests.blob_files import blob_file
 from tests.storage.conftest import Dying
 
 NOW = 1_000.0
@@ -55,8 +56,7 @@ def test_acquire_then_release_changes_nothing(storage: Storage) -> None:
     assert held.path == storage.staging.root / "acme" / f"{artifact.digest.hex}.png"
     assert held.path.read_bytes() == b"an image"
     assert stat.S_IMODE(held.path.stat().st_mode) == 0o440
-    blob = storage.blobs.local_path(artifact.digest)
-    assert blob is not None
+    blob = blob_file(storage.blobs, artifact.digest)
     assert held.path.samefile(blob)
     assert storage.staging.release(held.lease.id, NOW)
     assert (staged_files(storage), storage.staging.active(), copies(storage)) == ([], [], 0)
@@ -122,8 +122,7 @@ def test_a_tenant_is_a_plain_name(storage: Storage, tenant: str) -> None:
 def test_what_is_not_whole_is_never_staged(storage: Storage) -> None:
     """A damaged blob and a missing one are refused, and nothing stays held."""
     artifact = stored(storage)
-    blob = storage.blobs.local_path(artifact.digest)
-    assert blob is not None
+    blob = blob_file(storage.blobs, artifact.digest)
     blob.chmod(0o600)
     blob.write_bytes(b"an imagE")
     with pytest.raises(IntegrityError, match=artifact.digest.hex):
