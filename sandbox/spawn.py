@@ -115,11 +115,13 @@ def spawn_program(
     stdout: int | None = None,
     stderr: int | None = None,
     directory: str | Path = "/",
+    user: str | None = None,
 ) -> Child:
-    """Start a foreign program that dies with us. Descriptors as in `spawn`; what it starts itself is killed with its
-    group by `Child.kill`, but only the program itself by our death."""
+    """Start a foreign program that dies with us, as `user` where we may change it. Descriptors as in `spawn`; what it
+    starts itself is killed with its group by `Child.kill`, but only the program itself by our death."""
     script = str(_HERE / "run_with_parent.py")
-    return _start([sys.executable, "-I", script, str(os.getpid()), *argv], environment, stdout, stderr, directory, ())
+    command = [sys.executable, "-I", script, str(os.getpid()), *argv]
+    return _start(command, environment, stdout, stderr, directory, (), user)
 
 
 def _start(
@@ -129,7 +131,10 @@ def _start(
     stderr: int | None,
     directory: str | Path,
     descriptors: tuple[int, ...],
+    user: str | None = None,
 ) -> Child:
+    # The user changes before the child asks for the parent-death signal, which a change of user clears.
+    groups = None if user is None else ()
     return Child(
         subprocess.Popen(
             list(argv),
@@ -140,6 +145,9 @@ def _start(
             cwd=str(directory),
             pass_fds=descriptors,
             start_new_session=True,
+            user=user,
+            group=user,
+            extra_groups=groups,
         )
     )
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.process_start import process_start
 from storage.disk_errors import disk_errors
-from storage.process_mark import process_start
 
 PREFIX = ".incoming-"
 _WRITER = re.compile(re.escape(PREFIX) + r"(\d+)-(\d+)-")

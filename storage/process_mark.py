@@ -1,4 +1,4 @@
-"""Is the process that holds something still there? Read from /proc, as proc_pid_stat(5) and random(4) describe it."""
+"""Is the process that holds something still there? Read from /proc, as random(4) and namespaces(7) describe it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from contracts.lease import ProcessMark
+from sandbox.process_start import process_start
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_DEAD_STATES = frozenset({"Z", "X", "x"})
-_START_TIME_AFTER_NAME = 19  # field 22; the fields behind the name begin with field 3
 
 
 class Liveness(str, Enum):
@@ -39,16 +38,6 @@ def liveness(mark: ProcessMark) -> Liveness:
     if mark.pid_namespace != _pid_namespace():
         return Liveness.UNKNOWN
     return Liveness.ALIVE if process_start(mark.pid) == mark.pid_start else Liveness.DEAD
-
-
-def process_start(pid: int) -> int:
-    """The start time of a running process in clock ticks since boot; 0 if there is none, or only a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return 0
-    fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces and brackets
-    return 0 if fields[0] in _DEAD_STATES else int(fields[_START_TIME_AFTER_NAME])
 
 
 @cache
