@@ -55,12 +55,23 @@ class Swept:
 class Staging:
     """The staged files of one host. Safe between threads and processes.
 
-    `locks` is a folder of the same host for the lock files. Raises StorageError where the disk or the ledger fails.
+    `locks` is a folder of the same host for the lock files, `lock` what holds one of them. Raises StorageError where
+    the disk or the ledger fails.
     """
 
-    def __init__(self, root: Path, *, locks: Path, blobs: BlobStore, database: Database, host: str = "local") -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        locks: Path,
+        blobs: BlobStore,
+        database: Database,
+        host: str = "local",
+        lock: Callable[[Path], AbstractContextManager[None]] = file_lock,
+    ) -> None:
         self.root = root
         self._locks = locks
+        self._lock = lock
         self._blobs = blobs
         self._database = database
         self._host = host
@@ -89,7 +100,7 @@ class Staging:
             expires_at=now + ttl_s,
         )
         path = self._path(tenant, artifact.staged_name)
-        with self._path_lock(artifact.digest):
+        with self.path_lock(artifact.digest):
             with self._database.write() as tx:
                 lease = rows.insert_lease(tx, self._host, artifact, wanted)
             try:
@@ -141,7 +152,7 @@ class Staging:
             lease = rows.find_lease(tx, lease_id)
         if lease is None or lease.state is not LeaseState.ACTIVE:
             return False
-        with self._path_lock(lease.digest):
+        with self.path_lock(lease.digest):
             return self._end(lease, LeaseState.RELEASED, now)
 
     def release_holder(self, holder: str, now: float) -> int:
@@ -163,7 +174,7 @@ class Staging:
             idle = rows.idle_copies(tx, self._host)
         unlinked = 0
         for tenant, staged_name, digest in idle:
-            with self._path_lock(digest):
+            with self.path_lock(digest):
                 unlinked += self._remove_if_idle(tenant, staged_name)
         return Swept(expired, unlinked)
 
@@ -183,8 +194,9 @@ class Staging:
     def _path(self, tenant: str, staged_name: str) -> Path:
         return self.root / tenant / staged_name
 
-    def _path_lock(self, digest: Digest) -> AbstractContextManager[None]:
-        return file_lock(self._locks / f"staging-{int(digest.hex[:4], 16) % _LOCKS:02d}")
+    def path_lock(self, digest: Digest) -> AbstractContextManager[None]:
+        """While it is held, no file of these bytes appears or goes, and its row says whether it is there."""
+        return self._lock(self._locks / f"staging-{int(digest.hex[:4], 16) % _LOCKS:02d}")
 
     def _end(self, lease: Lease, state: LeaseState, now: float) -> bool:
         """End a lease and remove its file if it was the last. The caller holds the path's lock."""
@@ -214,7 +226,7 @@ class Staging:
                 named = _STAGED_NAME.fullmatch(path.name)
                 if named is None:
                     continue
-                with self._path_lock(Digest(named[1])):
+                with self.path_lock(Digest(named[1])):
                     with self._database.read() as tx:
                         known = rows.has_copy(tx, self._host, tenant.name, path.name)
                     removed += not known and _unlink(path)

@@ -22,6 +22,7 @@ from contracts.artifact import Artifact, Modality
 from contracts.digest import Digest
 from storage.database import open_leases
 from storage.disk_blobs import DiskBlobStore
+from storage.file_lock import file_lock
 from storage.staging import Staging
 
 WORKERS = 4
@@ -39,19 +40,17 @@ class SlowStaging(Staging):
         return super()._unlink_condemned(tenant, staged_name)
 
 
-class UnlockedStaging(SlowStaging):
-    """The same without the lock per path."""
-
-    def _path_lock(self, digest: Digest) -> AbstractContextManager[None]:
-        del digest
-        return nullcontext()
+def no_lock(_path: Path) -> AbstractContextManager[None]:
+    """What holds nothing."""
+    return nullcontext()
 
 
 def open_staging(home: Path, kind: str) -> Staging:
     """Staging of either kind."""
-    chosen = {"locked": SlowStaging, "unlocked": UnlockedStaging}[kind]
+    lock = {"locked": file_lock, "unlocked": no_lock}[kind]
     blobs = DiskBlobStore(home / "blobs")
-    return chosen(home / "staging", locks=home / "locks", blobs=blobs, database=open_leases(home / "ledger"))
+    leases = open_leases(home / "ledger")
+    return SlowStaging(home / "staging", locks=home / "locks", blobs=blobs, database=leases, lock=lock)
 
 
 def work(staging: Staging, told: int) -> None:
