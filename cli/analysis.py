@@ -22,7 +22,8 @@ from cli.exit_codes import SOME_FAILED, SUCCEEDED, TERMINATED
 from cli.output import print_table, say
 from cli.progress import watching
 from contracts.result import QuestionResult
-from pipeline.running import LoadedBundle, Run, open_run
+from pipeline.loading import LoadedBundle
+from pipeline.running import Run, open_run
 from pipeline.steps import enter_together, in_thread
 from settings.environment import export
 from settings.values import Settings
@@ -121,7 +122,9 @@ async def _through_prefect(run: Run, path: Path, api_url: str, arm: Callable[[],
 
         try:
             async with prepared(run, inside=arm):
-                await analyze_bundle(BundleParameters(path=str(path)), AnalysisOptions(again=again))
+                # The exit code judges the outcomes.
+                options = AnalysisOptions(again=again, complete_share=0)
+                await analyze_bundle(BundleParameters(path=str(path)), options)
         finally:
             arm()
 

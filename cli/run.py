@@ -35,7 +35,7 @@ def run(
     import asyncio
 
     from cli.analysis import analyse
-    from pipeline.running import load_bundle
+    from pipeline.loading import load_bundle
     from settings.load import load
 
     chosen = {} if release is None else {"release": release}

@@ -9,12 +9,19 @@ from __future__ import annotations
 import json
 import re
 
+_PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 _BEYOND_ASCII = re.compile(r"[^\x20-\x7e]")
 
 
 def printable(text: str) -> str:
     """`text` with every character that shows nothing by itself as U+FFFD, line feeds and tabs as spaces."""
     return "".join(c if c.isprintable() else " " if c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def escaped_markdown(text: str) -> str:
+    """`text` on one line as Markdown that shows it and means nothing else: ASCII punctuation as character references,
+    which are never structure (CommonMark §2.5, 6.4) and, where HTML is passed on, no tag."""
+    return _PUNCTUATION.sub(lambda match: f"&#{ord(match[0])};", " ".join(printable(text).split()))
 
 
 def escaped_json(text: str) -> str:

@@ -81,7 +81,7 @@ class Acquirer:
         self,
         shop: Workshop,
         *,
-        folder: Path,
+        folder: Path | None,
         quarantine: Path,
         repeated: frozenset[str] = frozenset(),
         memory: FailureMemory | None = None,

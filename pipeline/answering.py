@@ -47,7 +47,7 @@ class Answerer:
         self,
         facts: RunFacts,
         *,
-        folder: Path,
+        folder: Path | None,
         quarantine: Path,
         again: bool,
         repeated: frozenset[str] = frozenset(),

@@ -11,17 +11,14 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.bundle import Bundle, apply_assertions, parse_bundle
-from contracts.digest import Digest
-from contracts.errors import InputError, StorageError
-from contracts.limits import Limits
+from contracts.errors import StorageError
 from contracts.question import TextPart
 from contracts.result import QuestionResult, ResultEngine
 from pipeline.acquiring import repeated_urls
 from pipeline.answering import Answerer
+from pipeline.loading import LoadedBundle
 from pipeline.notes import RunFacts
 from pipeline.report import write_report
 from pipeline.steps import in_thread, to_the_end
@@ -31,30 +28,6 @@ from storage.ending import finish_run
 from storage.runs import RunStart
 
 OnResult = Callable[[QuestionResult], None]
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedBundle:
-    """A bundle read from disk. `folder` is what its paths are relative to, `digest` that of the file's bytes;
-    `limits` are the deployment's, narrowed as the bundle asks."""
-
-    bundle: Bundle
-    folder: Path
-    digest: Digest
-    limits: Limits
-
-
-def load_bundle(path: Path, settings: Settings) -> LoadedBundle:
-    """Read and parse a bundle under `settings`. Raises InputError with the file, the line and what was expected."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(settings.limits.bundle_bytes + 1)
-    except OSError as error:
-        raise InputError("bundle-file", f"cannot read {path}: {error.strerror}") from error
-    bundle = parse_bundle(data, name=str(path), limits=settings.limits)
-    policy = settings.network_policy()
-    limits = apply_assertions(bundle, tenant=settings.tenant, policy_name=policy.name, limits=settings.limits)
-    return LoadedBundle(bundle, path.resolve().parent, Digest.of(data), limits)
 
 
 class Run:

@@ -161,6 +161,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "worker_url": _WORKER_URL,
     "worker_slots": _number(int, 1),
     "prefect_api_url": _WORKER_URL,
+    "reports_url": _WORKER_URL,
     "fetch_concurrency": _number(int, 1),
     "fetch_per_host": _number(int, 1),
     "fetch_tries": _number(int, 1),

@@ -28,6 +28,7 @@ class Settings:
     worker_url: str | None = None  # None: an embedded worker is started
     worker_slots: int = 4  # questions a worker answers at a time
     prefect_api_url: str | None = None  # None: Prefect's server is started as our child
+    reports_url: str | None = None  # where `reports` is served, for links to it; None: only paths are told
     fetch_concurrency: int = 64  # sources fetched at a time, over all hosts
     fetch_per_host: int = 6  # of them from one host, which is what browsers ask of one
     fetch_tries: int = 3  # for what another try can help: connect, 5xx, 429
@@ -72,6 +73,10 @@ class Settings:
     def reports(self) -> Path:
         """Reports of runs."""
         return self.home / "reports"
+
+    def report_url(self, run: str) -> str | None:
+        """Where the report of `run` is served, if reports are."""
+        return None if self.reports_url is None else f"{self.reports_url.rstrip('/')}/{run}.html"
 
     @property
     def logs(self) -> Path:
@@ -123,6 +128,4 @@ def _shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return ",".join(str(each) for each in value) or "-"
-    if isinstance(value, tuple):
-        return ",".join(str(item) for item in value) or "-"
     return "-" if value is None else str(value)

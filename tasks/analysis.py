@@ -15,9 +15,14 @@ from pathlib import Path
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
 
-from pipeline.running import Run, load_bundle, open_run
+from pipeline.loading import LoadedBundle, is_object, load_bundle, load_object, load_text
+from pipeline.running import Run, open_run
 from settings.load import load
+from settings.values import Settings
 from tasks.parameters import AnalysisOptions, BundleParameters
 
 QUESTION_TASKS = 50
@@ -51,15 +56,27 @@ async def opened(bundle: BundleParameters, options: AnalysisOptions) -> AsyncIte
             yield run
         return
     settings = load()
-    settings = replace(settings, limits=settings.limits.narrowed(options.limits))
-    async with open_run(settings, load_bundle(Path(bundle.path), settings), again=options.again) as own:
+    settings = replace(settings, limits=settings.limits.narrowed(options.narrowed()))
+    if options.release:
+        settings = replace(settings, release=options.release)
+    async with open_run(settings, await _load(bundle, settings), again=options.again) as own:
         with _known(own):
             yield own
 
 
-def report_of(run: Run) -> str:
-    """Write the report of what the run has so far; returns its path."""
-    return str(run.report())
+async def _load(bundle: BundleParameters, settings: Settings) -> LoadedBundle:
+    if bundle.text.strip():
+        return load_text(bundle.text, settings)
+    if is_object(bundle.path):
+        return await load_object(bundle.path, settings)
+    return load_bundle(Path(bundle.path), settings)
+
+
+async def tag_flow_run(tags: list[str]) -> None:
+    """Give the running flow run more tags."""
+    if tags:
+        async with get_client() as client:
+            await client.update_flow_run(flow_run.id, tags={*flow_run.tags, *tags})
 
 
 @contextmanager
@@ -81,4 +98,7 @@ async def answer_question(run_id: str, position: int, question_id: str) -> str: 
 @task(task_run_name="questions {start}-{stop}", cache_policy=NO_CACHE)
 async def answer_shard(run_id: str, start: int, stop: int) -> dict[str, int]:
     """The questions at positions `start` to `stop` (excluded); returns the count of each outcome."""
-    return await _open[run_id].answer_range(range(start, stop))
+    counts = await _open[run_id].answer_range(range(start, stop))
+    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    get_run_logger().info("%s questions %d-%d: %s", run_id, start, stop, told)
+    return counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -57,9 +58,8 @@ async def test_few_questions(api: str, tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as environment:  # of this process, which is where a deployment's come from
             environment.setenv("MOSAIC_HOME", str(tmp_path / "home"))
             environment.setenv("MOSAIC_WORKER_URL", worker.url)
-            state: Any = await analyze_bundle(
-                BundleParameters(path=str(path)), AnalysisOptions(again=True), return_state=True
-            )
+            options = AnalysisOptions(again=True, complete_share=0.5, tags=["case-7"])
+            state: Any = await analyze_bundle(BundleParameters(path=str(path)), options, return_state=True)
     summary: dict[str, Any] = await state.result()
     assert state.is_completed()
     assert summary["outcomes"] == {"complete": 1, "source_failed": 1}
@@ -92,8 +92,8 @@ async def test_many_questions(api: str, tmp_path: Path) -> None:
     assert [result.id for result in results] == [f"q{n}" for n in range(count)]
     assert len(receipts(tmp_path / "home")) == count
     assert left_behind(tmp_path / "home") == []
-    flows = await _ask_server(api, "flow_runs", {"flow_runs": {"name": {"any_": [str(path)]}}})
-    assert [each["state_type"] for each in flows] == ["COMPLETED"]
+    flows = await _ask_server(api, "flow_runs", {"sort": "START_TIME_DESC", "limit": 1})
+    assert [(each["name"], each["state_type"]) for each in flows] == [("bundle.json", "COMPLETED")]
     assert flows[0]["estimated_run_time"] >= 0
 
 
@@ -105,7 +105,60 @@ async def test_cannot_work(api: str, tmp_path: Path) -> None:
     path = write_bundle(tmp_path / "in", ask("q", IMAGE))
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("MOSAIC_HOME", str(tmp_path / "home"))
-        options = AnalysisOptions(limits={"image_bytes": 2.0**50})
+        options = AnalysisOptions.model_validate({"limits": [{"name": "image_bytes", "value": 2.0**50}]})
         state: Any = await analyze_bundle(BundleParameters(path=str(path)), options, return_state=True)
     assert state.is_failed()
     assert "limits-only-narrow" in (state.message or "")
+
+
+async def test_what_a_person_sees(api: str, tmp_path: Path) -> None:
+    """Fewer complete answers than asked for fail the flow run, with its tags, and everything is shown all the same: the
+    progress, the counts, the table with the failure first, the link. What a bundle says is text and no markup."""
+    from prefect.logging.handlers import APILogHandler
+
+    from flows.analyze_bundle import analyze_bundle
+    from tasks.parameters import AnalysisOptions, BundleParameters
+
+    questions = (ask("good", IMAGE), ask("bad", {"image": "absent.png"}))
+    path = write_bundle(tmp_path / "in", *questions, id="case-7")
+    async with ScriptedWorker(served(answer("<img src=x> red"))) as worker:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("MOSAIC_HOME", str(tmp_path / "home"))
+            environment.setenv("MOSAIC_WORKER_URL", worker.url)
+            environment.setenv("MOSAIC_REPORTS_URL", "http://127.0.0.1:9/reports/")
+            options = AnalysisOptions(again=True, complete_share=0.9, tags=["case-8"])
+            state: Any = await analyze_bundle(BundleParameters(path=str(path)), options, return_state=True)
+    assert state.is_failed()
+    assert "1 of 2 questions are complete, fewer than the share 0.9" in state.message
+    [flow] = await _ask_server(api, "flow_runs", {"flow_runs": {"tags": {"all_": ["case-8"]}}})
+    assert flow["state_type"] == "FAILED"
+    artifacts = await _ask_server(api, "artifacts", {"flow_runs": {"id": {"any_": [flow["id"]]}}})
+    shown = {each["type"]: each["data"] for each in artifacts}
+    run = state.message.split()[1].rstrip(":")
+    assert shown["progress"] == 100.0
+    assert "| complete | 1 |" in shown["markdown"]
+    assert "case&#45;7" in shown["markdown"]
+    assert f"http://127.0.0.1:9/reports/{run}.html" in str([each["data"] for each in artifacts])
+    [rows] = [json.loads(each["data"]) for each in artifacts if each["type"] == "table"]
+    assert [row["question"] for row in rows] == ["bad", "good"]
+    await APILogHandler.aflush()
+    logs = await _ask_server(api, "logs", {"logs": {"flow_run_id": {"any_": [flow["id"]]}}})
+    refused = [each["message"] for each in logs if " by " in each["message"]]
+    assert refused == [f"{run} question bad: source_failed by file-missing"]
+
+
+async def test_a_bundle_that_is_pasted(api: str, tmp_path: Path) -> None:
+    """It needs no file on the host, and a faulty one is refused with its line before anything is opened."""
+    from flows.analyze_bundle import analyze_bundle
+    from tasks.parameters import AnalysisOptions
+
+    text = "version: 1\nid: pasted\nquestions:\n  - {id: q, parts: [{text: 'Is it?'}]}\n"
+    async with ScriptedWorker(served(answer("red"))) as worker:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("MOSAIC_HOME", str(tmp_path / "home"))
+            environment.setenv("MOSAIC_WORKER_URL", worker.url)
+            state: Any = await analyze_bundle({"text": text}, AnalysisOptions(complete_share=0), return_state=True)
+            faulty: Any = await analyze_bundle({"text": text.replace("text:", "txt:")}, return_state=True)
+    assert (await state.result())["outcomes"] == {"complete": 1}
+    assert faulty.is_failed()
+    assert "bundle:4: " in faulty.message

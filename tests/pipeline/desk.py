@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from contracts.digest import wire_json
 from contracts.network_policy import NetworkPolicy
 from contracts.receipt import Receipt, parse_receipt
-from pipeline.running import LoadedBundle, Run, load_bundle, open_run
+from pipeline.loading import LoadedBundle, load_bundle
+from pipeline.running import Run, open_run
 from serving.calibration.bundle import ROUTE
 from serving.calibration.world import draw
 from serving.readiness import _PROBE as PROBE
