@@ -27,3 +27,9 @@ def export(values: Mapping[str, str]) -> None:
     """Set variables that a library reads from the environment and from nowhere else; what is set already stays."""
     for name, value in values.items():
         os.environ.setdefault(name, value)
+
+
+def environment_of(prefixes: tuple[str, ...]) -> dict[str, str]:
+    """The variables of this process whose names begin with one of `prefixes`: for a child that reads the same
+    settings as we do."""
+    return {name: value for name, value in os.environ.items() if name.startswith(prefixes)}

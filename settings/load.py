@@ -17,9 +17,10 @@ from contracts.limits import Limits
 from contracts.network_policy import PUBLIC_WEB, NetworkPolicy
 from settings.closest import closest
 from settings.environment import process_environment
-from settings.object_storage import OBJECT_READERS, SECRETS, one_of
+from settings.object_storage import OBJECT_READERS, one_of, secret
 from settings.policies import DenyList, named_policy, policy_of_table, tenants_of_table
 from settings.sources import FILE_VARIABLE, from_environment, from_file
+from settings.stack_ports import StackPorts, port
 from settings.values import DEFAULT_HOME, REPOSITORY, Settings
 
 FILE_NAME = "mosaic.toml"
@@ -51,13 +52,14 @@ def load(
     for name, (variable, text) in from_environment(environment).items():
         _take(values, provenance, name, text, variable, Path.cwd())
     for name, text in (overrides or {}).items():
-        if name in SECRETS:
+        if name in _SECRETS:
             raise InputError("settings-secret", f"--set: {name}: a command line is no place for it; use a variable")
         _take(values, provenance, name, text, "--set", Path.cwd())
-    limits, deny = _table(values, "limits."), _table(values, "deny.")
+    limits, deny, ports = (_table(values, table) for table in ("limits.", "deny.", "ports."))
     # Resolved once: the worker opens staged files beneath the real root, so requests must name them by it.
     values["home"] = Path(values.get("home", DEFAULT_HOME)).resolve()
-    settings = Settings(**values, limits=Limits().changed(limits), deny=DenyList(**deny), provenance=provenance)
+    values |= {"limits": Limits().changed(limits), "deny": DenyList(**deny), "ports": StackPorts(**ports)}
+    settings = Settings(**values, provenance=provenance)
     for name in (settings.policy, *settings.tenant_policies.values()):
         named_policy(name, settings.policies)  # a policy that does not exist must not wait for the first fetch
     return settings
@@ -161,6 +163,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "worker_url": _WORKER_URL,
     "worker_slots": _number(int, 1),
     "prefect_api_url": _WORKER_URL,
+    "prefect_api_auth_string": secret,
     "reports_url": _WORKER_URL,
     "fetch_concurrency": _number(int, 1),
     "fetch_per_host": _number(int, 1),
@@ -178,7 +181,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "staging_mode": one_of("0440", "0444"),
     "staging_group": _number(int, 0),
     "staging_cache_bytes": _number(int, 0),
+    **{f"ports.{each.name}": port for each in fields(StackPorts)},
     "deny.hosts": _denied_hosts,
     "deny.networks": _denied_networks,
     **{f"limits.{name}": _number(kind, 0) for name, kind in _LIMIT_TYPES.items()},
 }
+_SECRETS = frozenset(name for name, reader in _READERS.items() if reader is secret)
+"""Settings that the command line does not take: every process of the host can read it."""

@@ -27,7 +27,8 @@ def _region(value: Any) -> str:
     return value
 
 
-def _secret(value: Any) -> Secret:
+def secret(value: Any) -> Secret:
+    """A secret text. Raises ValueError, which does not show it."""
     if not isinstance(value, str) or not _SECRET.fullmatch(value):
         raise ValueError("expected printable ASCII without spaces (not shown: it is a secret)")
     return Secret(value)
@@ -75,9 +76,9 @@ _CHECKSUMS = one_of("when_supported", "when_required")
 OBJECT_READERS: Mapping[str, Callable[[Any], Any]] = {
     "s3_endpoint_url": _endpoint,
     "s3_region": _region,
-    "s3_access_key_id": _secret,
-    "s3_secret_access_key": _secret,
-    "s3_session_token": _secret,
+    "s3_access_key_id": secret,
+    "s3_secret_access_key": secret,
+    "s3_session_token": secret,
     "s3_source_buckets": _buckets,
     "s3_request_checksums": _CHECKSUMS,
     "s3_response_checksums": _CHECKSUMS,
@@ -86,5 +87,3 @@ OBJECT_READERS: Mapping[str, Callable[[Any], Any]] = {
     "s3_store_kms_key": _kms_key,
     "s3_store_lock_mode": one_of("GOVERNANCE", "COMPLIANCE"),
 }
-SECRETS = frozenset(name for name, reader in OBJECT_READERS.items() if reader is _secret)
-"""Settings that the command line does not take: every process of the host can read it."""

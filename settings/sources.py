@@ -15,8 +15,11 @@ from contracts.errors import InputError
 PREFIX = "MOSAIC_"
 FILE_VARIABLE = "MOSAIC_SETTINGS"
 _NESTED = "__"
-_TABLES = ("limits", "deny")
-_FOREIGN = {"PREFECT_API_URL": "prefect_api_url"}  # what who runs a Prefect server has set already
+_TABLES = ("limits", "deny", "ports")
+_FOREIGN = {  # what who runs a Prefect server has set already
+    "PREFECT_API_URL": "prefect_api_url",
+    "PREFECT_API_AUTH_STRING": "prefect_api_auth_string",
+}
 
 
 def from_file(path: Path) -> dict[str, Any]:

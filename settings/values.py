@@ -11,6 +11,7 @@ from contracts.locator import redact_url
 from contracts.network_policy import NetworkPolicy
 from settings.policies import DenyList, named_policy
 from settings.secret import Secret
+from settings.stack_ports import StackPorts
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEFAULT_HOME = REPOSITORY / ".mosaic"
@@ -28,6 +29,7 @@ class Settings:
     worker_url: str | None = None  # None: an embedded worker is started
     worker_slots: int = 4  # questions a worker answers at a time
     prefect_api_url: str | None = None  # None: Prefect's server is started as our child
+    prefect_api_auth_string: Secret | None = None  # `user:password` of that server
     reports_url: str | None = None  # where `reports` is served, for links to it; None: only paths are told
     fetch_concurrency: int = 64  # sources fetched at a time, over all hosts
     fetch_per_host: int = 6  # of them from one host, which is what browsers ask of one
@@ -62,6 +64,7 @@ class Settings:
         default_factory=dict
     )  # the policy's name by tenant; goes before `policy`
     deny: DenyList = field(default_factory=DenyList)  # for every policy
+    ports: StackPorts = field(default_factory=StackPorts)
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -109,9 +112,9 @@ class Settings:
 
     def _named(self) -> Iterator[tuple[str, object]]:
         for each in fields(self):
-            if each.name not in ("limits", "policies", "tenant_policies", "deny", "provenance"):
+            if each.name not in ("limits", "policies", "tenant_policies", "deny", "ports", "provenance"):
                 yield each.name, getattr(self, each.name)
-        for table in ("limits", "deny"):
+        for table in ("limits", "deny", "ports"):
             values = getattr(self, table)
             for each in fields(values):
                 yield f"{table}.{each.name}", getattr(values, each.name)
