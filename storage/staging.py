@@ -74,7 +74,7 @@ class Staging:
         self._lock = lock
         self._blobs = blobs
         self._database = database
-        self._host = host
+        self.host = host
         with disk_errors("open staging"):
             make_directory(root, _DIRECTORY_MODE)
             make_directory(locks, 0o700)
@@ -99,10 +99,10 @@ class Staging:
             ttl_s=ttl_s,
             expires_at=now + ttl_s,
         )
-        path = self._path(tenant, artifact.staged_name)
+        path = self.path(tenant, artifact.staged_name)
         with self.path_lock(artifact.digest):
             with self._database.write() as tx:
-                lease = rows.insert_lease(tx, self._host, artifact, wanted)
+                lease = rows.insert_lease(tx, self.host, artifact, wanted)
             try:
                 self._publish(artifact, path)
             except BaseException:
@@ -158,20 +158,20 @@ class Staging:
     def release_holder(self, holder: str, now: float) -> int:
         """Release whatever a run (`<run>`) or an attempt (`<run>/<attempt>`) still holds; returns how many."""
         with self._database.read() as tx:
-            held = rows.active_leases(tx, self._host, holder)
+            held = rows.active_leases(tx, self.host, holder)
         return sum(self.release(lease.id, now) for lease in held)
 
     def active(self) -> list[Lease]:
         """The leases that protect a file now, oldest first."""
         with self._database.read() as tx:
-            return rows.active_leases(tx, self._host)
+            return rows.active_leases(tx, self.host)
 
     def sweep(self, now: float) -> Swept:
         """Expire overdue leases and remove the files that no active lease names. Safe beside live runs."""
         with self._database.write() as tx:
-            expired = rows.expire_overdue(tx, self._host, now)
+            expired = rows.expire_overdue(tx, self.host, now)
         with self._database.read() as tx:
-            idle = rows.idle_copies(tx, self._host)
+            idle = rows.idle_copies(tx, self.host)
         unlinked = 0
         for tenant, staged_name, digest in idle:
             with self.path_lock(digest):
@@ -181,7 +181,7 @@ class Staging:
     def reconcile(self, now: float) -> Swept:
         """Expire the leases of dead processes, remove files that no row knows, then sweep. Safe beside live runs."""
         with self._database.read() as tx:
-            held = rows.active_leases(tx, self._host)
+            held = rows.active_leases(tx, self.host)
         marks = {lease.process for lease in held}
         dead = {mark for mark in marks if liveness(mark) is Liveness.DEAD}
         expired = 0
@@ -191,7 +191,8 @@ class Staging:
                 expired = sum(rows.end_lease(tx, lease_id, LeaseState.EXPIRED, now) for lease_id in ended)
         return Swept(expired, self._remove_unknown_files()) + self.sweep(now)
 
-    def _path(self, tenant: str, staged_name: str) -> Path:
+    def path(self, tenant: str, staged_name: str) -> Path:
+        """Where a file is, if it is staged."""
         return self.root / tenant / staged_name
 
     def path_lock(self, digest: Digest) -> AbstractContextManager[None]:
@@ -202,20 +203,20 @@ class Staging:
         """End a lease and remove its file if it was the last. The caller holds the path's lock."""
         with self._database.write() as tx:
             ended = rows.end_lease(tx, lease.id, state, now)
-            condemned = rows.condemn(tx, self._host, lease.tenant, lease.staged_name)
+            condemned = rows.condemn(tx, self.host, lease.tenant, lease.staged_name)
         if condemned:
             self._unlink_condemned(lease.tenant, lease.staged_name)
         return ended
 
     def _remove_if_idle(self, tenant: str, staged_name: str) -> bool:
         with self._database.write() as tx:
-            condemned = rows.condemn(tx, self._host, tenant, staged_name)
+            condemned = rows.condemn(tx, self.host, tenant, staged_name)
         return condemned and self._unlink_condemned(tenant, staged_name)
 
     def _unlink_condemned(self, tenant: str, staged_name: str) -> bool:
-        removed = _unlink(self._path(tenant, staged_name))
+        removed = _unlink(self.path(tenant, staged_name))
         with self._database.write() as tx:
-            rows.forget_copy(tx, self._host, tenant, staged_name)
+            rows.forget_copy(tx, self.host, tenant, staged_name)
         return removed
 
     def _remove_unknown_files(self) -> int:
@@ -228,7 +229,7 @@ class Staging:
                     continue
                 with self.path_lock(Digest(named[1])):
                     with self._database.read() as tx:
-                        known = rows.has_copy(tx, self._host, tenant.name, path.name)
+                        known = rows.has_copy(tx, self.host, tenant.name, path.name)
                     removed += not known and _unlink(path)
         return removed
 
