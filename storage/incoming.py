@@ -147,13 +147,19 @@ def make_directory(directory: Path, mode: int) -> None:
         sync_directory(directory.parent)
 
 
-def remove_abandoned(directory: Path) -> int:
-    """Unlink the named incoming files in `directory` whose writer is dead; returns how many."""
-    removed = 0
+def abandoned(directory: Path) -> Iterator[Path]:
+    """The named incoming files in `directory` whose writer is dead."""
     for path in directory.glob(f"{PREFIX}*"):
         writer = _WRITER.match(path.name)
         if writer is None or process_start(int(writer[1])) != int(writer[2]):
-            with suppress(FileNotFoundError):
-                path.unlink()
-                removed += 1
+            yield path
+
+
+def remove_abandoned(directory: Path) -> int:
+    """Unlink the named incoming files in `directory` whose writer is dead; returns how many."""
+    removed = 0
+    for path in abandoned(directory):
+        with suppress(FileNotFoundError):
+            path.unlink()
+            removed += 1
     return removed
