@@ -120,8 +120,8 @@ def spawn_program(
     """Start a foreign program that dies with us, as `user` where we may change it. Descriptors as in `spawn`; what it
     starts itself is killed with its group by `Child.kill`, but only the program itself by our death."""
     script = str(_HERE / "run_with_parent.py")
-    command = [sys.executable, "-I", script, str(os.getpid()), *argv]
-    return _start(command, environment, stdout, stderr, directory, (), user)
+    command = [sys.executable, "-I", script, str(os.getpid()), user or "", *argv]
+    return _start(command, environment, stdout, stderr, directory, ())
 
 
 def _start(
@@ -131,10 +131,7 @@ def _start(
     stderr: int | None,
     directory: str | Path,
     descriptors: tuple[int, ...],
-    user: str | None = None,
 ) -> Child:
-    # The user changes before the child asks for the parent-death signal, which a change of user clears.
-    groups = None if user is None else ()
     return Child(
         subprocess.Popen(
             list(argv),
@@ -145,9 +142,6 @@ def _start(
             cwd=str(directory),
             pass_fds=descriptors,
             start_new_session=True,
-            user=user,
-            group=user,
-            extra_groups=groups,
         )
     )
 

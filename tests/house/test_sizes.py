@@ -24,6 +24,7 @@ PRODUCT = (
     "storage",
     "serving",
     "inference",
+    "stack",
     "sandbox",
     "settings",
     "contracts",

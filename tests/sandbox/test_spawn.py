@@ -118,7 +118,7 @@ async def test_stop_escalates() -> None:
 def test_a_child_whose_parent_is_already_gone_exits() -> None:
     """The race between start and the death signal is closed by comparing the parent."""
     done = subprocess.run(
-        [sys.executable, "-I", str(ROOT / "sandbox" / "run_with_parent.py"), "1", "/bin/true"], capture_output=True
+        [sys.executable, "-I", str(ROOT / "sandbox" / "run_with_parent.py"), "1", "", "/bin/true"], capture_output=True
     )
     assert done.returncode == 1
     assert b"parent 1 is gone" in done.stderr

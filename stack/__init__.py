@@ -1,0 +1,1 @@
+"""The single-host stack: database, object storage, Prefect and workers under one supervisor; imports no Prefect."""
