@@ -16,6 +16,7 @@ from contracts.errors import InputError
 from contracts.limits import Limits
 from contracts.network_policy import PUBLIC_WEB, NetworkPolicy
 from settings.closest import closest
+from settings.database import DATABASE_READERS, database_url
 from settings.environment import process_environment
 from settings.object_storage import OBJECT_READERS, one_of, secret
 from settings.policies import DenyList, named_policy, policy_of_table, tenants_of_table
@@ -174,6 +175,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "decode_workers": _number(int, 1),
     "lookahead_questions": _number(int, 1),
     **OBJECT_READERS,
+    **DATABASE_READERS,
     "s3_store_per_tenant": _switch,
     "s3_store_lock_days": _number(int, 0),
     "unsafe_s3_store": _switch,
@@ -186,5 +188,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "deny.networks": _denied_networks,
     **{f"limits.{name}": _number(kind, 0) for name, kind in _LIMIT_TYPES.items()},
 }
-_SECRETS = frozenset(name for name, reader in _READERS.items() if reader is secret)
+_SECRETS = frozenset(name for name, reader in _READERS.items() if reader in (secret, database_url))
 """Settings that the command line does not take: every process of the host can read it."""

@@ -23,6 +23,8 @@ class Settings:
     a file's path, an environment variable's name, or `--set`."""
 
     home: Path = DEFAULT_HOME  # everything that is kept, below
+    database_url: Secret | None = None  # of the leases and the ledger, in PostgreSQL; None: two SQLite files in `home`
+    host: str | None = None  # this host's name among those that share a database; None: as the machine calls itself
     tenant: str = "default"  # whose media and receipts these are
     policy: str = "public-web"  # name of the network policy
     release: str = "calibration-0.9.5"  # where a bundle names none

@@ -78,7 +78,7 @@ class Acquisitions:
     def has_lasting(self, tenant: str, bundle_digest: Digest) -> bool:
         """Whether any failure that lasts is known of a bundle: one look that spares a run a look for each part."""
         columns = acquisitions.c
-        query = select(columns.position).where(*_of(tenant, bundle_digest), columns.lasts == 1).limit(1)
+        query = select(columns.position).where(*_of(tenant, bundle_digest), columns.lasts.is_(True)).limit(1)
         with self._database.read() as tx:
             return tx.execute(query).first() is not None
 
@@ -92,12 +92,12 @@ class Acquisitions:
             select(columns.run_id, columns.lasts, columns.document)
             .where(
                 *_of(key.tenant, key.bundle_digest),
-                columns.lasts.in_([0, 1]),
+                columns.lasts.in_([False, True]),
                 columns.requested_digest == str(key.requested_digest),
                 columns.policy_digest == str(key.policy_digest),
                 columns.limits_digest == str(key.limits_digest),
                 columns.max_bytes == key.max_bytes,
-                columns.asked == 1,
+                columns.asked.is_(True),
             )
             .order_by(columns.position.desc())
             .limit(1)
@@ -143,8 +143,8 @@ def _row(facts: AttemptFacts, part: PartAcquisition, now: float) -> dict[str, An
         "max_bytes": part.max_bytes,
         "rule": None if record.failure is None else record.failure.rule,
         "digest": None if record.digest is None else str(record.digest),
-        "asked": int(part.asked),
-        "lasts": int(part.asked and lasts(record)),
+        "asked": part.asked,
+        "lasts": part.asked and lasts(record),
         "document": wire_json(record.to_json()).decode(),
         "created_at": now,
     }

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from contracts.artifact import Artifact, Modality
 from contracts.digest import Digest, wire_json
-from storage.database import Database
+from storage.database import Database, upsert
 from storage.schema import inspection as inspections
 
 
@@ -73,7 +72,7 @@ class Inspections:
             "created_at": now,
         }
         with self._database.write() as tx:
-            tx.execute(upsert(inspections).values(**row).on_conflict_do_nothing())
+            tx.execute(upsert(tx, inspections).values(**row).on_conflict_do_nothing())
 
 
 def _parse(document: dict[str, Any]) -> CachedInspection:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, exists, insert, or_, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from contracts.artifact import Artifact
 from contracts.digest import Digest
 from contracts.lease import Lease, LeaseState, ProcessMark
+from storage.database import begins_with, upsert
 from storage.schema import lease as leases
 from storage.schema import staged_copy as copies
 
@@ -32,7 +32,7 @@ def insert_lease(tx: Connection, host: str, artifact: Artifact, lease: Lease) ->
         "staged_at": lease.acquired_at,
     }
     key = {"host": host, "tenant": lease.tenant, "staged_name": lease.staged_name}
-    row = upsert(copies).values(**key, **copy)
+    row = upsert(tx, copies).values(**key, **copy)
     tx.execute(row.on_conflict_do_update(index_elements=list(key), set_={"state": "staged"}))
     values = {
         **key,
@@ -62,7 +62,7 @@ def active_leases(tx: Connection, host: str, holder: str | None = None) -> list[
     """The active leases of this host; of a holder and all below it (`<run>` has `<run>/<attempt>`) if one is given."""
     query = select(leases).where(_ACTIVE, leases.c.host == host)
     if holder is not None:
-        query = query.where(or_(leases.c.holder == holder, leases.c.holder.startswith(f"{holder}/", autoescape=True)))
+        query = query.where(or_(leases.c.holder == holder, begins_with(leases.c.holder, f"{holder}/")))
     return [_lease(row) for row in tx.execute(query.order_by(leases.c.fence))]
 
 

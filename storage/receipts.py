@@ -22,7 +22,7 @@ from contracts.outcome import ENGINE_ANSWERED, Outcome
 from contracts.receipt import Receipt, receipt_id
 from contracts.result import QuestionResult
 from storage.acquisitions import AttemptFacts, PartAcquisition, append_acquisitions
-from storage.database import Database
+from storage.database import Database, begins_with
 from storage.process_mark import this_process
 from storage.runs import read_result, write_result
 from storage.schema import attempt as attempts
@@ -117,8 +117,7 @@ class Receipts:
         form = _PREFIX.fullmatch(reference)
         if form is None:
             raise InputError("receipt-reference", "expected sha256:<hex> or at least 8 hex digits of a receipt's id")
-        first, last = f"sha256:{form[1]}", f"sha256:{form[1]}g"  # g sorts right behind every hex digit
-        query = select(receipts.c.id, receipts.c.document).where(receipts.c.id.between(first, last))
+        query = select(receipts.c.id, receipts.c.document).where(begins_with(receipts.c.id, f"sha256:{form[1]}"))
         query = query.where(receipts.c.tenant == tenant).limit(2)
         with self._database.read() as tx:
             rows = tx.execute(query).all()

@@ -16,13 +16,12 @@ from contracts.errors import InputError
 from contracts.lease import ProcessMark
 from contracts.outcome import Outcome
 from contracts.result import QuestionResult, ResultEngine
-from storage.database import Database
+from storage.database import Database, begins_with
 from storage.process_mark import this_process
 from storage.schema import question as questions
 from storage.schema import run as runs
 
 _ROWS_AT_ONCE = 1_000
-_LIKE_ESCAPED = str.maketrans({"%": r"\%", "_": r"\_", "\\": r"\\"})
 
 
 class RunState(str, Enum):
@@ -96,9 +95,8 @@ class Runs:
 
     def get(self, run_id: str, *, tenant: str) -> Run:
         """One run of a tenant, by its id or a unique beginning of it. Raises InputError if there is not exactly one."""
-        prefix = run_id.translate(_LIKE_ESCAPED) + "%"
         with self._database.read() as tx:
-            query = _runs().where(runs.c.id.like(prefix, escape="\\"), runs.c.tenant == tenant)
+            query = _runs().where(begins_with(runs.c.id, run_id), runs.c.tenant == tenant)
             found = [_run(row) for row in tx.execute(query.limit(2))]
         exact = [run for run in found if run.id == run_id]
         if len(found) != 1 and not exact:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.services.postgres import postgres
 from tests.services.seaweed import seaweed
 
-__all__ = ["seaweed"]
+__all__ = ["postgres", "seaweed"]

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from contracts.artifact import Artifact, Modality
 from contracts.digest import Digest
-from storage.database import open_leases
 from storage.disk_blobs import DiskBlobStore
 from storage.file_lock import file_lock
+from storage.sqlite_database import open_leases
 from storage.staging import Staging
 
 WORKERS = 4

@@ -1,7 +1,8 @@
-"""A storage of one's own for each test, and processes that hold something until they are killed."""
+"""A storage of one's own for each test, on either database, and processes that hold something until they are killed."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,10 +11,34 @@ from pathlib import Path
 
 import pytest
 
+from settings.secret import Secret
 from storage.home import Storage, open_storage
+from storage.postgresql_database import open_postgresql
+from tests.services.postgres import Postgres
 
 ROOT = Path(__file__).parents[2]
+HOST = "host-a"
 Dying = Callable[..., None]
+
+
+@pytest.fixture(scope="session")
+def prepared_postgres(postgres: Postgres) -> str:
+    """The name of an empty ledger's database, to copy."""
+    name = postgres.database()
+    open_postgresql(Secret(postgres.url(name)), host=HOST).close()
+    return name
+
+
+@pytest.fixture(params=["SQLite", "PostgreSQL"])
+def database_url(request: pytest.FixtureRequest) -> Iterator[Secret | None]:
+    """Where the test's ledger is, on each database in turn: as the setting says it."""
+    if request.param == "SQLite":
+        yield None
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    name = server.database(request.getfixturevalue("prepared_postgres"))
+    yield Secret(server.url(name))
+    server.drop(name)
 
 
 @pytest.fixture
@@ -23,19 +48,22 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def storage(home: Path) -> Iterator[Storage]:
+def storage(home: Path, database_url: Secret | None) -> Iterator[Storage]:
     """A storage, opened."""
-    opened = open_storage(home)
+    opened = open_storage(home, database_url=database_url, host=HOST)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def in_dying_process() -> Dying:
-    """Runs a program that must end by killing itself with SIGKILL."""
+def in_dying_process(home: Path, database_url: Secret | None) -> Dying:
+    """Runs a program that must end by killing itself with SIGKILL; its settings name the test's storage."""
+    environment = {**os.environ, "MOSAIC_HOME": str(home), "MOSAIC_HOST": HOST}
+    if database_url is not None:
+        environment["MOSAIC_DATABASE_URL"] = database_url.reveal()
 
     def run(program: str, *arguments: str) -> None:
-        died = subprocess.run([sys.executable, "-c", program, *arguments], cwd=ROOT, check=False)
+        died = subprocess.run([sys.executable, "-c", program, *arguments], cwd=ROOT, env=environment, check=False)
         assert died.returncode == -signal.SIGKILL
 
     return run

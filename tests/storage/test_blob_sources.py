@@ -110,10 +110,14 @@ def test_damaged_bytes_are_not_had(storage: Storage, into: int) -> None:
 def test_the_question_costs_no_scan(storage: Storage) -> None:
     """A ledger of millions of acquisitions answers it by an index."""
     with storage.ledger.read() as tx:
+        explain = "EXPLAIN QUERY PLAN"
+        if tx.dialect.name == "postgresql":
+            tx.exec_driver_sql("SET LOCAL enable_seqscan = off")  # it reads an empty table whole, however it is asked
+            explain = "EXPLAIN"
         plan = tx.exec_driver_sql(
-            "EXPLAIN QUERY PLAN SELECT position FROM acquisition WHERE tenant = 'a' AND digest = 'b' AND rule IS NULL"
+            f"{explain} SELECT position FROM acquisition WHERE tenant = 'a' AND digest = 'b' AND rule IS NULL"
         ).all()
-    assert ["acquisition_had" in row[3] for row in plan] == [True]
+    assert "acquisition_had" in str(plan[0])
 
 
 def _without(record: AcquisitionRecord, digest: Digest) -> str:

@@ -21,12 +21,13 @@ RUN_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
 from contracts.digest import Digest
-from storage.home import open_storage
+from settings.load import load
+from storage.home import storage_of
 from storage.incoming import open_named
 from storage.runs import RunStart
 from tests.receipt_samples import ENGINE, NOW, artifact, draft, receipt, result_of
 home = Path(sys.argv[1])
-storage = open_storage(home)
+storage = storage_of(load())
 questions = [("q1", {}), ("q2", {"expected": "2"}), ("q3", {})]
 storage.runs.start(RunStart("run-1", "b1", Digest.of(b"bundle"), "acme", ENGINE, questions), NOW)
 (storage.quarantine / "run-1").mkdir(parents=True)

@@ -102,10 +102,11 @@ def test_an_end_that_fails_half_way_left_nothing(storage: Storage) -> None:
 DIE_BEFORE_COMMIT = """
 import os, signal, sys
 from pathlib import Path
-from storage.home import open_storage
+from settings.load import load
+from storage.home import storage_of
 from storage.receipts import append_receipt
 from tests.receipt_samples import NOW, draft, receipt, result_of
-storage = open_storage(Path(sys.argv[1]))
+storage = storage_of(load())
 written = receipt(storage.blobs)
 storage.receipts.open_attempt(draft(), NOW)
 with storage.ledger.write() as tx:

@@ -207,8 +207,9 @@ HOLD_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
 from contracts.artifact import Artifact, Modality
-from storage.home import open_storage
-storage = open_storage(Path(sys.argv[1]))
+from settings.load import load
+from storage.home import storage_of
+storage = storage_of(load())
 digest, size = storage.blobs.put(b"held by the dead")
 storage.staging.acquire(Artifact(digest, size, "image/png", Modality.IMAGE),
     tenant="acme", holder="run-1/1", now=1000.0, ttl_s=1e9)

@@ -1,0 +1,1 @@
+"""Migrations of the leases and of the ledger: one revision for each released version that changed a table."""
