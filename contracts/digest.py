@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any, Protocol
 
 import rfc8785
 
@@ -74,6 +74,18 @@ class Hasher:
         return Digest(self._sha256.hexdigest())
 
 
+class RawBytes(Protocol):
+    """What is read and then closed: a file, a body of an answer."""
+
+    def read(self, limit: int, /) -> bytes:
+        """Up to `limit` bytes; b"" is the end."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
 class VerifyingReader:
     """Reads a binary stream that must have exactly `digest` and `size_bytes`.
 
@@ -83,7 +95,7 @@ class VerifyingReader:
     checked cannot pass for checked ones.
     """
 
-    def __init__(self, raw: IO[bytes], digest: Digest, size_bytes: int | None = None) -> None:
+    def __init__(self, raw: RawBytes, digest: Digest, size_bytes: int | None = None) -> None:
         self._raw = raw
         self._hasher = Hasher()
         self._digest = digest

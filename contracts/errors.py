@@ -95,6 +95,12 @@ class StorageError(EvidenceError):
     outcome = Outcome.UNAVAILABLE
 
 
+class StorageRefused(StorageError):
+    """The store does not do it, and asking again will not change that (credentials, no bucket, what it keeps)."""
+
+    retryable = False
+
+
 class BlobMissing(StorageError):
     """The store does not hold the bytes that are asked for."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from contracts.errors import InputError
+from contracts.errors import InputError, StorageRefused
 from settings.secret import Secret
 from settings.values import Settings
 
@@ -76,6 +76,18 @@ class S3Client:
             if self._made is None or self._made[0] != os.getpid():
                 self._made = (os.getpid(), _make(self._access))
             return self._made[1]
+
+    def with_wrong_secret(self) -> S3Client:
+        """A client of the same key that the store must keep out."""
+        own = self.get()._request_signer._credentials  # boto3 has no other way to what it found by itself
+        if own is None:
+            raise StorageRefused("s3-credentials", "there are no storage credentials")
+        frozen = own.get_frozen_credentials()
+        token = None if frozen.token is None else Secret(frozen.token)
+        wrong = Secret("wrong" + "0" * 35)
+        return S3Client(
+            replace(self._access, access_key_id=Secret(frozen.access_key), secret_access_key=wrong, session_token=token)
+        )
 
     def close(self) -> None:
         """Close this process's connections."""

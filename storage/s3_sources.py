@@ -153,7 +153,7 @@ def _read_object(client: S3Client, source: S3Source, max_bytes: int, into: int, 
         raise
     except Exception as error:  # boto3 also lets errors of its parsers, of urllib3 and of Python through
         clear_frames(error.__traceback__)  # urllib3 leaves an answer it cannot read open, and its frames hold that
-        raise refusal(error, source.url) from None  # its message may hold what ours must not
+        raise refusal(error, source.url).fetch_error() from None  # its message may hold what ours must not
     _check_end(source, answer, hasher)
     facts = {"version_id": answer.get("VersionId"), "etag": answer.get("ETag")}
     return _Had(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.services.postgres import postgres
+from tests.services.rclone import rclone
 from tests.services.seaweed import seaweed
 
-__all__ = ["postgres", "seaweed"]
+__all__ = ["rclone", "seaweed"]

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from sandbox.spawn import Child, spawn_program
+from settings.secret import Secret
+from storage.s3_client import S3Access
 
 ACCESS_KEY, SECRET_KEY = "mosaic-tests", "seaweed-s3cret"
 _PORTS = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc")
@@ -50,7 +52,7 @@ class Seaweed:
 def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seaweed]:
     """The session's server, ready: a bucket was made and an object put."""
     folder = tmp_path_factory.mktemp("seaweed")
-    ports = _free_ports((*_PORTS, *_MORE_PORTS))
+    ports = free_ports((*_PORTS, *_MORE_PORTS))
     with (folder / "log").open("wb") as log:
         child = spawn_program(_command(folder, ports), environment={"HOME": str(folder)}, stderr=log.fileno())
     try:
@@ -64,6 +66,21 @@ def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seaweed]:
         for port in ports.values():
             for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):  # it makes them there, whatever it is told
                 left.unlink()
+
+
+def access_of(
+    url: str, key: str = ACCESS_KEY, secret: str = SECRET_KEY, *, connect_s: float = 2.0, idle_s: float = 20.0
+) -> S3Access:
+    """Access for our own clients, with the credentials of the tests unless others are given."""
+    return S3Access(
+        endpoint_url=url,
+        region="us-east-1",
+        access_key_id=Secret(key),
+        secret_access_key=Secret(secret),
+        session_token=None,
+        connect_s=connect_s,
+        idle_s=idle_s,
+    )
 
 
 def client_of(url: str, access_key: str = ACCESS_KEY, secret_key: str = SECRET_KEY) -> Any:
@@ -133,7 +150,8 @@ def _program() -> Path:
     return found[0].resolve()
 
 
-def _free_ports(names: tuple[str, ...]) -> dict[str, int]:
+def free_ports(names: tuple[str, ...]) -> dict[str, int]:
+    """A port that nobody has for each name."""
     with contextlib.ExitStack() as stack:
         taken = {name: stack.enter_context(socket.create_server(("127.0.0.1", 0))) for name in names}
         return {name: sock.getsockname()[1] for name, sock in taken.items()}

@@ -29,7 +29,7 @@ from settings.secret import Secret
 from storage.s3_client import S3Access, S3Client
 from storage.s3_sources import S3Sources
 from tests.command import eventually
-from tests.services.seaweed import ACCESS_KEY, SECRET_KEY, Seaweed
+from tests.services.seaweed import ACCESS_KEY, SECRET_KEY, Seaweed, access_of
 from tests.simulators.origin import Script, answer, drip, origin, raw, reset
 
 ROOT = Path(__file__).parents[2]
@@ -48,15 +48,7 @@ def into() -> Iterator[int]:
 
 def access(url: str, key: str = ACCESS_KEY, secret: str = SECRET_KEY, limits: Limits = QUICK) -> S3Access:
     """Access with credentials of the tests."""
-    return S3Access(
-        endpoint_url=url,
-        region="us-east-1",
-        access_key_id=Secret(key),
-        secret_access_key=Secret(secret),
-        session_token=None,
-        connect_s=limits.fetch_connect_s,
-        idle_s=limits.fetch_idle_s,
-    )
+    return access_of(url, key, secret, connect_s=limits.fetch_connect_s, idle_s=limits.fetch_idle_s)
 
 
 def sources(url: str, *buckets: str, limits: Limits = QUICK, key: str = ACCESS_KEY) -> S3Sources:
