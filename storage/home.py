@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.ports import BlobBackend
+from settings.secret import Secret
 from settings.values import Settings
 from storage.acquisitions import Acquisitions
 from storage.blobs_of_settings import blobs_of
-from storage.database import Database, open_leases, open_ledger
+from storage.database import Database
+from storage.databases import open_databases
 from storage.disk_blobs import DiskBlobStore
 from storage.inspections import Inspections
 from storage.receipts import Receipts
@@ -46,17 +48,22 @@ class Storage:
 
 def storage_of(settings: Settings) -> Storage:
     """Open the storage that settings name. Raises StorageError, and InputError for settings that contradict."""
-    return open_storage(settings.home, blobs_of(settings))
+    databases = open_databases(settings.home / LEDGER, settings.database_url, settings.host)
+    return _wired(settings.home, blobs_of(settings), *databases)
 
 
-def open_storage(home: Path, blobs: BlobBackend | None = None) -> Storage:
+def open_storage(
+    home: Path, blobs: BlobBackend | None = None, *, database_url: Secret | None = None, host: str | None = None
+) -> Storage:
     """Open the storage under `home`, making what is missing; blobs are on its disk if none are given.
 
     Raises StorageError.
     """
-    blobs = DiskBlobStore(home / BLOBS) if blobs is None else blobs
-    leases = open_leases(home / LEDGER)
-    ledger = open_ledger(home / LEDGER)
+    databases = open_databases(home / LEDGER, database_url, host)  # first: they refuse a disk before it is written
+    return _wired(home, DiskBlobStore(home / BLOBS) if blobs is None else blobs, *databases)
+
+
+def _wired(home: Path, blobs: BlobBackend, leases: Database, ledger: Database) -> Storage:
     return Storage(
         blobs=blobs,
         staging=Staging(home / STAGING, locks=home / LOCKS, blobs=blobs, database=leases),

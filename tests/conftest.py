@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from tests.services.postgres import postgres
 from tests.services.rclone import rclone
 from tests.services.seaweed import seaweed
 
-__all__ = ["rclone", "seaweed"]
+__all__ = ["postgres", "rclone", "seaweed"]
