@@ -7,7 +7,7 @@ reads cannot delete by accident.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -116,6 +116,13 @@ class BlobDeletion(Protocol):
 
 class BlobBackend(BlobStore, BlobListing, BlobQuarantine, BlobDeletion, Protocol):
     """All faces, as each backend has them (tests/storage/test_blob_contract.py)."""
+
+    def check(self) -> Mapping[str, bool]:
+        """What the store was seen to enforce, by name; measured once per process, empty where nothing is in doubt.
+
+        Raises StorageError where it cannot be used now, StorageRefused where it is not safe: before a run, not in it.
+        """
+        ...
 
     def remove_abandoned(self) -> int:
         """Remove what killed writers left half-written, where the backend leaves such; returns how many."""

@@ -74,6 +74,7 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
         stack.callback(objects.close)
         storage = storage_of(settings)
         stack.callback(storage.close)
+        await asyncio.to_thread(storage.blobs.check)
         fetcher = Fetcher(limits, unsafe=settings.unsafe_isolation)
         decoders = DecoderPool(
             limits=limits,

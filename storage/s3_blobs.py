@@ -12,9 +12,9 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -104,15 +104,12 @@ class S3BlobStore:
         self._lock = threading.Lock()
         self._probed: Enforced | None = None
 
-    def check(self) -> Enforced:
+    def check(self) -> Mapping[str, bool]:
         """What the server enforces, measured once per process.
 
         Raises StorageRefused (`s3-not-enforced`) where something that blobs need is missing, if not `unsafe`.
         """
-        with self._lock:
-            if self._probed is None:
-                self._probed = self._measured()
-            return self._probed
+        return asdict(self._enforced())
 
     def put(self, data: bytes | Readable, *, expected: Digest | None = None) -> tuple[Digest, int]:
         """Commit all of `data` and return its digest and size in bytes; the store has it when this returns.
@@ -120,7 +117,7 @@ class S3BlobStore:
         Raises IntegrityError for bytes that are not the expected ones, StorageError for what the store or the disk
         that streams are spooled to refuses. What `data.read` raises passes through.
         """
-        self.check()
+        self._enforced()
         if isinstance(data, bytes):
             digest, size_bytes = _expect(Digest.of(data), len(data), expected)
             self._commit(digest, size_bytes, data)
@@ -206,7 +203,7 @@ class S3BlobStore:
     def _commit(self, digest: Digest, size_bytes: int, body: bytes | BinaryIO) -> None:
         self._bound(size_bytes)
         self._condemned.spare_if_listed(digest)
-        enforced = self.check()
+        enforced = self._enforced()
         if (size_bytes >= _ASK_FIRST_BYTES or not enforced.create_once) and self._is_there(digest, size_bytes):
             return
         for _ in range(_TRIES):
@@ -226,7 +223,7 @@ class S3BlobStore:
         """Whether the whole blob is there; one that is damaged is set aside."""
         with suppress(BlobMissing):
             found = self._objects.head(_key(digest))
-            told = self.check().tells_checksums and found.sha256 == checksum_of(digest)
+            told = self._enforced().tells_checksums and found.sha256 == checksum_of(digest)
             if found.size_bytes == size_bytes and (told or self._damage(digest) is None):
                 return True
             self.quarantine(digest)
@@ -249,6 +246,12 @@ class S3BlobStore:
             return None
         return found.locked_until if found.locked_until is not None and found.locked_until > found.now else None
 
+    def _enforced(self) -> Enforced:
+        with self._lock:
+            if self._probed is None:
+                self._probed = self._measured()
+            return self._probed
+
     def _measured(self) -> Enforced:
         intruder = self._client.with_wrong_secret()
         try:
@@ -263,7 +266,7 @@ class S3BlobStore:
         return enforced
 
     def _check_deletes(self) -> None:
-        if not self.check().if_match:
+        if not self._enforced().if_match:
             reason = f"s3://{self._store.bucket}: the server ignores If-Match, so that a deletion could meet a put"
             raise StorageRefused("s3-not-enforced", reason)
 

@@ -10,7 +10,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from contracts.digest import Digest
 from contracts.errors import BlobMissing, StorageError, StorageRefused
@@ -37,10 +37,6 @@ class Enforced:
         """What a store of blobs cannot do without, and the server does not do."""
         needed = ("create_once", "checksums", "credentials", "read_after_write")
         return tuple(name for name in needed if not getattr(self, name))
-
-    def to_json(self) -> dict[str, bool]:
-        """By name."""
-        return asdict(self)
 
 
 def probe(objects: S3Objects, intruder: S3Client) -> Enforced:
