@@ -61,7 +61,12 @@ Lyrics3 of MP3, the further pictures of an MPF index) are no tail. Bytes hidden 
 (comments, `free` boxes, padding) are not looked for: a derivative drops them.
 
 A file that ends before its container does is refused by `image-truncated`, `audio-truncated` or `video-truncated`,
-with the place. A WAV that was written as a stream, its lengths all ones, goes to the end of the file."""
+with the place. A WAV that was written as a stream, its lengths all ones, goes to the end of the file.
+
+A JPEG is decoded by libjpeg-turbo with its warnings as errors, every coefficient of every picture: Pillow shows grey
+where blocks are missing and says nothing. A JPEG has no checksum, so bytes that were changed into other valid codes of
+as many blocks are seen by nobody. One of two components, or with a sampling that libjpeg-turbo has no name for (CMYK
+with two components half as wide), cannot be checked and is refused by `image-undecodable`."""
 
 
 def render() -> str:

@@ -22,7 +22,7 @@ from PIL import (
 from contracts.artifact import MediaType
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
-from intake.children import heif, png_rows
+from intake.children import heif, jpeg_scans, png_rows
 from intake.children.claims import exif_claims, profile_claims
 from intake.children.source import Source
 
@@ -61,6 +61,7 @@ def prepare(limits: Limits) -> None:
     warnings.simplefilter("error", Image.DecompressionBombWarning)
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1
     heif.prepare()
+    jpeg_scans.prepare()
     for form in _OPENED:
         out, exif = io.BytesIO(), Image.Exif()
         exif[_EXIF_ORIENTATION] = 1
@@ -78,7 +79,7 @@ def decode_image(source: Source, media_type: MediaType, limits: Limits) -> dict[
     """
     findings: dict[str, Any] = {}
     duration = count = 0
-    for count, frame in enumerate(frames(source, media_type, limits), 1):
+    for count, frame in enumerate(frames(source, media_type, limits, pixels=False), 1):
         duration += delay_ms(frame)
         if count == 1:
             findings = _describe(frame, media_type)
@@ -89,14 +90,21 @@ def decode_image(source: Source, media_type: MediaType, limits: Limits) -> dict[
 
 
 def frames(
-    source: Source, media_type: MediaType, limits: Limits, max_frames: int | None = None
+    source: Source, media_type: MediaType, limits: Limits, max_frames: int | None = None, *, pixels: bool = True
 ) -> Iterator[Image.Image]:
-    """Every frame, loaded, each valid until the next is asked for. Raises as `decode_image`, and `video-frames`."""
+    """Every frame, decoded, each valid until the next is asked for; without `pixels` where they need not be looked at.
+
+    Raises as `decode_image`, and `video-frames`.
+    """
     budget = _Budget(limits, max_frames)
     try:
+        if media_type.name == "image/jpeg":
+            jpeg_scans.check_scans(source, _Budget(limits, max_frames).take)
         source.seek(0)
-        heic = media_type.name in heif.MEDIA_TYPES
-        yield from _heif_frames(source, budget) if heic else _pillow_frames(source, media_type, budget)
+        if media_type.name in heif.MEDIA_TYPES:
+            yield from _heif_frames(source, budget)
+        else:
+            yield from _pillow_frames(source, media_type, budget, pixels=pixels or media_type.name != "image/jpeg")
     except (MediaRejected, MemoryError, ImportError):
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -126,13 +134,19 @@ class _Budget:
         if self._max_frames is not None and self.frames >= self._max_frames:
             raise MediaRejected("video-frames", f"more than {self._max_frames} frames")
 
+    def take(self, size: tuple[int, int]) -> None:
+        """Admit a frame, and count it."""
+        self.admit(size)
+        self.frames += 1
 
-def _pillow_frames(source: Source, media_type: MediaType, budget: _Budget) -> Iterator[Image.Image]:
+
+def _pillow_frames(source: Source, media_type: MediaType, budget: _Budget, *, pixels: bool) -> Iterator[Image.Image]:
     with Image.open(source, formats=_OPENED) as image:
         _check_format(image, media_type)
         while True:
             budget.admit(image.size)
-            image.load()
+            if pixels:
+                image.load()
             if budget.frames == 0 and media_type.name == "image/png":
                 png_rows.check_rows(source, image)
             yield image

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from intake.children.layout import Layout, truncated
 from intake.children.source import Source
 
 _C2PA_GIF = b"C2PA_GIF"
 _GIF_TRAILER, _GIF_IMAGE, _GIF_EXTENSION, _GIF_APPLICATION = 0x3B, 0x2C, 0x21, 0xFF
-_SOI, _EOI, _SOS, _APP2, _APP11 = 0xD8, 0xD9, 0xDA, 0xE2, 0xEB
+EOI, _SOS, _APP2, _APP11 = 0xD9, 0xDA, 0xE2, 0xEB
 _MARKERS_ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 _SCAN_CHUNK = 1 << 16
@@ -33,53 +35,73 @@ def png(source: Source) -> Layout:
             return layout
 
 
+class Segment(NamedTuple):
+    """A JPEG segment from its marker on, a scan with its entropy-coded data; `marker` None: bytes that are none."""
+
+    marker: int | None
+    begin: int
+    end: int
+
+
 def jpeg(source: Source) -> Layout:
     """ISO/IEC 10918-1 §B.1: segments and scans until EOI, and the further pictures that an MPF index announces.
 
     Bytes between segments that are none are `skipped_bytes`. A C2PA manifest is JUMBF in APP11.
     """
-    layout, offset = Layout(), 0
+    layout = Layout()
+    for segment in jpeg_segments(source):
+        if segment.marker is None:
+            layout.add("skipped_bytes", segment.end - segment.begin)
+        elif segment.marker == EOI:
+            layout.end = segment.end
+        elif segment.marker == _APP11 and source.at(segment.begin + 4, 2) == b"JP":
+            layout.add("c2pa_bytes", segment.end - segment.begin - 4)
+    return layout
+
+
+def jpeg_segments(source: Source) -> Iterator[Segment]:
+    """The segments of all pictures, one after the other, each picture's last one being EOI; SOI and markers that stand
+    alone are left out. Raises MediaRejected `image-truncated`."""
+    offset = 0
     while True:
-        end, has_more = _jpeg_picture(source, offset, layout)
-        layout.end = end
-        following = source.at(end, _SCAN_CHUNK).lstrip(b"\0") if has_more else b""
+        has_more = False
+        for segment in _picture(source, offset):
+            yield segment
+            has_more = has_more or (segment.marker == _APP2 and source.at(segment.begin + 4, 4) == b"MPF\0")
+        following = source.at(segment.end, _SCAN_CHUNK).lstrip(b"\0") if has_more else b""
         if following[:2] != b"\xff\xd8":
-            return layout
-        offset = min(end + _SCAN_CHUNK, source.size_bytes) - len(following)
+            return
+        offset = min(segment.end + _SCAN_CHUNK, source.size_bytes) - len(following)
 
 
-def _jpeg_picture(source: Source, offset: int, layout: Layout) -> tuple[int, bool]:
-    """Where the picture at `offset` ends, and whether it says that others follow."""
-    has_more = False
+def _picture(source: Source, offset: int) -> Iterator[Segment]:
+    """The segments of the picture at `offset`."""
     place = offset + 2
     while True:
         head = source.at(place, 4)
         if len(head) < 2:
             raise truncated("image", "the next JPEG marker", place, 2, source)
-        if head[0] != 0xFF:  # decoders skip what is no marker
-            found = _scan_end(source, place)
-            layout.add("skipped_bytes", found - place)
-            place = found
-            continue
         marker = head[1]
-        if marker == _EOI:
-            return place + 2, has_more
-        if marker == 0xFF or marker in _MARKERS_ALONE:
-            place += 1 if marker == 0xFF else 2
-            continue
-        length = int.from_bytes(head[2:4], "big")
-        if len(head) < 4 or place + 2 + length > source.size_bytes:
-            raise truncated("image", "a JPEG segment", place, max(2 + length, 4), source)
-        has_more = _note_segment(source, place, marker, length, layout) or has_more
-        place += 2 + length
-        if marker == _SOS:
-            place = _scan_end(source, place)
+        if head[0] != 0xFF:  # decoders skip what is no marker
+            end = _scan_end(source, place)
+            yield Segment(None, place, end)
+        elif marker == EOI:
+            yield Segment(EOI, place, place + 2)
+            return
+        elif marker == 0xFF or marker in _MARKERS_ALONE:
+            end = place + (1 if marker == 0xFF else 2)
+        else:
+            end = _segment_end(source, place, head)
+            yield Segment(marker, place, end)
+        place = end
 
 
-def _note_segment(source: Source, place: int, marker: int, length: int, layout: Layout) -> bool:
-    if marker == _APP11 and source.at(place + 4, 2) == b"JP":
-        layout.add("c2pa_bytes", length - 2)
-    return marker == _APP2 and source.at(place + 4, 4) == b"MPF\0"
+def _segment_end(source: Source, place: int, head: bytes) -> int:
+    length = int.from_bytes(head[2:4], "big")
+    end = place + 2 + length
+    if len(head) < 4 or end > source.size_bytes:
+        raise truncated("image", "a JPEG segment", place, max(2 + length, 4), source)
+    return _scan_end(source, end) if head[1] == _SOS else end
 
 
 def _scan_end(source: Source, offset: int) -> int:
