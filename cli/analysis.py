@@ -31,12 +31,13 @@ from settings.values import Settings
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A finished run: its results in the bundle's order, its report, how long it took."""
+    """A run that ended: its results in the bundle's order, its report, how long it took, whether it was cut short."""
 
     run: str
     results: list[QuestionResult]
     report: Path
     seconds: float
+    whole: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """The object of `run` and `demo`."""
@@ -46,7 +47,7 @@ class Analysis:
     @property
     def exit_code(self) -> int:
         """0 if every question is complete."""
-        return SUCCEEDED if all(result.outcome.is_answer for result in self.results) else SOME_FAILED
+        return SUCCEEDED if self.whole and all(result.outcome.is_answer for result in self.results) else SOME_FAILED
 
     def print(self) -> None:
         """The table for people."""

@@ -11,7 +11,24 @@ from typing import Annotated
 
 import typer
 
-from cli import demo, fetch, inspect, policy, reap, receipts, release, results, run, settings, stream, worker
+from cli import (
+    demo,
+    deploy,
+    down,
+    fetch,
+    inspect,
+    policy,
+    reap,
+    receipts,
+    release,
+    results,
+    run,
+    settings,
+    status,
+    stream,
+    up,
+    worker,
+)
 from cli.exit_codes import INTERRUPTED, UNAVAILABLE, exit_code
 from cli.output import say
 from contracts.errors import EvidenceError
@@ -43,6 +60,10 @@ app.command("fetch")(fetch.fetch)
 app.command("inspect")(inspect.inspect)
 app.command("reap")(reap.reap)
 app.command("settings")(settings.settings)
+app.command("up")(up.up)
+app.command("down")(down.down)
+app.command("deploy")(deploy.deploy)
+app.command("status")(status.status)
 app.add_typer(receipts.app, name="receipts")
 app.add_typer(release.app, name="release")
 app.add_typer(stream.app, name="stream")

@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from contracts.printable import escaped_json, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout, nothing else.")]
 
@@ -39,24 +43,35 @@ def say(message: str) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table on stdout; cells are plain text."""
-    from rich.console import Console
+    console().print(table(title, columns, rows))
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Table:
+    """A table whose cells are plain text."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", header_style="bold")
+    made = Table(title=title, title_justify="left", header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
+        made.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
     for row in rows:
-        table.add_row(*(Text(printable(str(cell)), style=_style(cell)) for cell in row))
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, 140)
-    console.print(table)
+        made.add_row(*(Text(printable(str(cell)), style=_style(cell)) for cell in row))
+    return made
+
+
+def console() -> Console:
+    """Stdout, wide enough for our tables where it is no terminal."""
+    from rich.console import Console
+
+    made = Console()
+    if not made.is_terminal:
+        made.width = max(made.width, 140)
+    return made
 
 
 _WHOLE = {"receipt", "outcome", "verdict", "tokens", "s", "ms"}  # cells that are copied, or too short to break
-_GOOD = {"complete", "valid", "allow", "accept", "pass"}
-_BAD = {"invalid", "unverifiable", "deny", "reject", "fail"}
+_GOOD = {"complete", "valid", "allow", "accept", "pass", "ready"}
+_BAD = {"invalid", "unverifiable", "deny", "reject", "fail", "died", "not ready"}
 
 
 def _style(cell: object) -> str:

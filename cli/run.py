@@ -18,12 +18,14 @@ Set = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="Override a setting, such as limits.image_bytes."),
 ]
 Direct = Annotated[bool, typer.Option("--direct", help="Run the same pipeline without Prefect.")]
+Remote = Annotated[bool, typer.Option("--remote", help="Submit it to the stack (./mosaic up) and follow it there.")]
 
 
 def run(
     bundle: Annotated[Path, typer.Argument(help="The bundle, YAML or JSON.", exists=True, dir_okay=False)],
     release: Annotated[str | None, typer.Option(help="Release to ask, where the bundle names none.")] = None,
     direct: Direct = False,
+    remote: Remote = False,
     again: Annotated[
         bool, typer.Option("--again", help="Ask also where the ledger has an answer or a lasting failure.")
     ] = False,
@@ -38,11 +40,20 @@ def run(
     from pipeline.loading import load_bundle
     from settings.load import load
 
+    if direct and remote:
+        raise InputError("run-where", "--direct and --remote: choose one")
     chosen = {} if release is None else {"release": release}
-    settings = load(named_values(overrides or []) | chosen)
+    named = named_values(overrides or [])
+    settings = load(named | chosen)
     loaded = load_bundle(bundle, settings)
-    say(f"mosaic: {len(loaded.bundle.questions)} questions; starting the worker{'' if direct else PREFECT_TOO}")
-    analysis = asyncio.run(analyse(settings, bundle, loaded, again=again, direct=direct, quiet=as_json))
+    if remote:
+        from cli.remote import analyse_remotely, options_of
+
+        options = options_of(named, release, again=again)
+        analysis = asyncio.run(analyse_remotely(settings, str(bundle.resolve()), options, quiet=as_json))
+    else:
+        say(f"mosaic: {len(loaded.bundle.questions)} questions; starting the worker{'' if direct else PREFECT_TOO}")
+        analysis = asyncio.run(analyse(settings, bundle, loaded, again=again, direct=direct, quiet=as_json))
     if as_json:
         print_json(analysis.to_json())
     else:

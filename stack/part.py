@@ -33,6 +33,11 @@ class Plan:
         return f"http://{LOOPBACK}:{self.ports['prefect']}/api"
 
     @property
+    def ui_url(self) -> str:
+        """Of Prefect's pages."""
+        return self.prefect_api_url.removesuffix("/api")
+
+    @property
     def s3_url(self) -> str:
         """Of object storage."""
         return f"http://{LOOPBACK}:{self.ports['s3']}"

@@ -58,7 +58,7 @@ class PrefectServer:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.url = plan.prefect_api_url.removesuffix("/api")
+        self.url = plan.ui_url
 
     async def prepare(self, start: Start) -> Launch:  # noqa: ARG002  # it migrates its database itself
         """How it is started."""
@@ -111,7 +111,7 @@ class FlowWorker:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.url = f"{plan.prefect_api_url.removesuffix('/api')}/work-pools/work-pool/{POOL}"
+        self.url = f"{plan.ui_url}/work-pools/work-pool/{POOL}"
 
     async def prepare(self, start: Start) -> Launch:  # noqa: ARG002  # it makes the pool itself
         """How it is started: with the settings that are in force here, and this stack's addresses."""
@@ -122,6 +122,7 @@ class FlowWorker:
             "MOSAIC_HOME": str(self._plan.settings.home),
             "MOSAIC_WORKER_URL": self._plan.worker_url,
             "PYTHONPATH": str(REPOSITORY),
+            "REPOSITORY_OF_MOSAIC": str(REPOSITORY),  # for prefect.yaml; a MOSAIC_ variable would be a setting
             "PREFECT_WORKER_QUERY_SECONDS": str(POLL_S),
             "PREFECT_WORKER_HEARTBEAT_SECONDS": str(_WORKER_HEARTBEAT_S),
             "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
