@@ -13,16 +13,17 @@ from cli.stack import parts_now
 from contracts.errors import InputError, NeedMissing
 from settings.values import Settings
 from stack.control import launch, supervisor_log, take_down, try_now
-from stack.folder import StackFolder
+from stack.folder import StackFolder, StorageOf
 from stack.main import ALREADY, plan_of
 from stack.report import Phase, StackReport, last_report, running_report
+from stack.storage import check_storage, write_storage
 
 UP_S = 420.0  # over what the slowest chain of parts is given
 MEND_S = 300.0
 _LOOK_S = 0.1
 
 
-def bring_up(settings: Settings) -> tuple[StackReport, bool]:
+def bring_up(settings: Settings, storage: StorageOf | None) -> tuple[StackReport, bool]:
     """The stack, up, with its deployments; and whether it was up before.
 
     Raises NeedMissing with the reason; what this call started is taken down again then. Raises InputError where the
@@ -30,16 +31,17 @@ def bring_up(settings: Settings) -> tuple[StackReport, bool]:
     if settings.prefect_api_url is not None:
         raise InputError("stack-prefect", "prefect_api_url names a server already; `up` would start another: unset it")
     folder = StackFolder(settings.home)
+    check_storage(folder, storage)
     before = running_report(folder)
     if before is None:
-        report = _started(settings, folder)
+        report = _started(settings, folder, storage)
     else:
         report = _mended(settings, folder, before)
         _deploy(settings, folder, report)
     return report, before is not None
 
 
-def _started(settings: Settings, folder: StackFolder) -> StackReport:
+def _started(settings: Settings, folder: StackFolder, storage: StorageOf | None) -> StackReport:
     """Start the supervisor and follow it until it is up. Raises NeedMissing with the reason; nothing runs then."""
     say("mosaic: starting it; some 30 s")
     begin = time.time()
@@ -50,6 +52,8 @@ def _started(settings: Settings, folder: StackFolder) -> StackReport:
             report = running_report(folder)
             _say_progress(report, told)
             if report is not None and report.phase is Phase.UP:
+                if storage is StorageOf.STACK:
+                    write_storage(plan_of(settings, report.ports))
                 _deploy(settings, folder, report)
                 return report
             code = guardian.poll()

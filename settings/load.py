@@ -20,7 +20,7 @@ from settings.database import DATABASE_READERS, database_url
 from settings.environment import process_environment
 from settings.object_storage import OBJECT_READERS, one_of, secret
 from settings.policies import DenyList, named_policy, policy_of_table, tenants_of_table
-from settings.sources import FILE_VARIABLE, from_environment, from_file
+from settings.sources import FILE_VARIABLE, STACK_STORAGE, from_environment, from_file
 from settings.stack_ports import StackPorts, port
 from settings.values import DEFAULT_HOME, REPOSITORY, Settings
 
@@ -56,14 +56,28 @@ def load(
         if name in _SECRETS:
             raise InputError("settings-secret", f"--set: {name}: a command line is no place for it; use a variable")
         _take(values, provenance, name, text, "--set", Path.cwd())
-    limits, deny, ports = (_table(values, table) for table in ("limits.", "deny.", "ports."))
     # Resolved once: the worker opens staged files beneath the real root, so requests must name them by it.
     values["home"] = Path(values.get("home", DEFAULT_HOME)).resolve()
+    _take_storage(values, provenance)
+    limits, deny, ports = (_table(values, table) for table in ("limits.", "deny.", "ports."))
     values |= {"limits": Limits().changed(limits), "deny": DenyList(**deny), "ports": StackPorts(**ports)}
     settings = Settings(**values, provenance=provenance)
     for name in (settings.policy, *settings.tenant_policies.values()):
         named_policy(name, settings.policies)  # a policy that does not exist must not wait for the first fetch
     return settings
+
+
+def _take_storage(values: dict[str, Any], provenance: dict[str, str]) -> None:
+    """What `mosaic up --storage stack` left in the home: where its ledger and its blobs are, unless that is set."""
+    path = values["home"] / STACK_STORAGE
+    if not path.exists():
+        return
+    found = from_file(path)
+    if any(name in values for name in found if name != "database_url"):  # keys belong to their endpoint
+        found = {name: value for name, value in found.items() if name == "database_url"}
+    for name, value in found.items():
+        if name not in values:
+            _take(values, provenance, name, value, str(path), path.parent)
 
 
 def _table(values: dict[str, Any], prefix: str) -> dict[str, Any]:

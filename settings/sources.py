@@ -14,6 +14,7 @@ from contracts.errors import InputError
 
 PREFIX = "MOSAIC_"
 FILE_VARIABLE = "MOSAIC_SETTINGS"
+STACK_STORAGE = Path("stack/storage.toml")  # below the home: what `mosaic up` puts there is the weakest source
 _NESTED = "__"
 _TABLES = ("limits", "deny", "ports")
 _FOREIGN = {  # what who runs a Prefect server has set already

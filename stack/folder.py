@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, fields
+from enum import Enum
 from pathlib import Path
 
 from contracts.errors import StorageError
 from settings.secret import Secret
+from settings.sources import STACK_STORAGE
 
 SECRET_BYTES = 32
+
+
+class StorageOf(str, Enum):
+    """Whose storage a home uses."""
+
+    HOME = "home"
+    STACK = "stack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,11 @@ class StackFolder:
     def deployed(self) -> Path:
         """Which start of the stack has its deployments."""
         return self.root / "deployed"
+
+    @property
+    def storage(self) -> Path:
+        """Settings of this home that put its storage into the stack, where that was chosen (settings/load reads it)."""
+        return self.home / STACK_STORAGE
 
     @property
     def secrets(self) -> Path:

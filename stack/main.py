@@ -14,13 +14,14 @@ from sandbox.parent_death import die_with_parent
 from settings.load import load
 from settings.values import Settings
 from stack.engine import EmbeddedEngine
-from stack.folder import StackFolder, stack_secrets
+from stack.folder import StackFolder, StorageOf, stack_secrets
 from stack.part import Part, Plan
 from stack.ports import choose_ports
 from stack.postgres import Postgres
 from stack.prefect import FlowWorker, PrefectServer
 from stack.report import Phase, ProcessOf, StackReport, take_lock, write_report
 from stack.seaweed import Seaweed
+from stack.storage import storage_in_force, write_storage
 from stack.supervisor import FAILED, Supervisor
 
 ALREADY = 75  # EX_TEMPFAIL of sysexits.h: another supervisor has the lock
@@ -50,6 +51,8 @@ def main(guardian: int) -> int:
         return ALREADY
     try:
         plan = plan_of(settings, choose_ports(folder.ports, settings.ports.chosen))
+        if storage_in_force(folder) is StorageOf.STACK:
+            write_storage(plan)  # its ports may be others now
         return asyncio.run(_supervise(plan, guardian))
     except EvidenceError as error:
         myself = ProcessOf.of(guardian)

@@ -16,7 +16,7 @@ from contracts.errors import NeedMissing, StorageError
 from settings.environment import minimal_environment
 from stack.part import LOOPBACK, Launch, Plan, Start
 
-DATABASES = ("prefect", "ledger")
+PREFECT_DATABASE, LEDGER_DATABASE = "prefect", "ledger"
 ROLE = "mosaic"
 USER = "pgserver"  # as the wheel itself calls it
 _PROBE_S = 3
@@ -101,7 +101,7 @@ class Postgres:
                 self._plan.database_url("postgres"), autocommit=True
             ) as session:
                 known = {row[0] for row in await (await session.execute("SELECT datname FROM pg_database")).fetchall()}
-                for name in (each for each in DATABASES if each not in known):
+                for name in (each for each in (PREFECT_DATABASE, LEDGER_DATABASE) if each not in known):
                     await session.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         except psycopg.Error as error:
             raise StorageError("stack-postgres", f"cannot make its databases: {type(error).__name__}") from error

@@ -17,6 +17,7 @@ import httpx
 from settings.environment import environment_of, minimal_environment
 from settings.values import REPOSITORY
 from stack.part import LOOPBACK, POOL, Launch, Plan, Start
+from stack.postgres import PREFECT_DATABASE
 
 SILENCE: Mapping[str, str] = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -65,7 +66,7 @@ class PrefectServer:
         home = self._plan.folder.root / "prefect"
         environment = {
             "PREFECT_HOME": str(home),
-            "PREFECT_SERVER_DATABASE_CONNECTION_URL": self._plan.database_url("prefect", "+asyncpg"),
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": self._plan.database_url(PREFECT_DATABASE, "+asyncpg"),
             "PREFECT_SERVER_API_AUTH_STRING": self._plan.secrets.prefect_auth.reveal(),
             "PREFECT_SERVER_UI_API_URL": self._plan.prefect_api_url,  # else the UI asks port 4200, whatever the port is
             # Slots of deployments' limits are leases; in memory, the default, a restart forgets who holds them.

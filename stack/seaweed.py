@@ -13,7 +13,7 @@ from contracts.errors import NeedMissing, StorageError
 from settings.environment import minimal_environment
 from stack.part import LOOPBACK, Launch, Plan, Start
 
-BUCKET = "mosaic"
+BUCKET, REGION = "mosaic", "us-east-1"
 _READY_KEY = ".ready"
 _TIMEOUT_S = 3
 _ACTIONS = ["Admin", "Read", "List", "Tagging", "Write"]
@@ -46,6 +46,7 @@ class Seaweed:
 
     async def prepare(self, start: Start) -> Launch:  # noqa: ARG002  # its data make themselves
         """Write who may do what, and say how it is started."""
+        self.cleanup()  # what a killed one left
         data, identities = self._home / "data", self._home / "s3.json"
         try:
             data.mkdir(parents=True, exist_ok=True)
@@ -122,7 +123,7 @@ class Seaweed:
         return boto3.session.Session().client(
             "s3",
             endpoint_url=self.url,
-            region_name="us-east-1",
+            region_name=REGION,
             aws_access_key_id=self._plan.secrets.s3_access_key.reveal(),
             aws_secret_access_key=self._plan.secrets.s3_secret_key.reveal(),
             config=config,
