@@ -76,6 +76,10 @@ class BlobQuarantine(Protocol):
         ...
 
 
+class ServedBlobs(BlobStore, BlobQuarantine, Protocol):
+    """For whoever hands blobs on, and finds the damaged ones by that."""
+
+
 class BlobDeletion(Protocol):
     """Deletion in two phases, for the collector alone.
 
@@ -114,7 +118,7 @@ class BlobDeletion(Protocol):
         ...
 
 
-class BlobBackend(BlobStore, BlobListing, BlobQuarantine, BlobDeletion, Protocol):
+class BlobBackend(ServedBlobs, BlobListing, BlobDeletion, Protocol):
     """All faces, as each backend has them (tests/storage/test_blob_contract.py)."""
 
     def check(self) -> Mapping[str, bool]:

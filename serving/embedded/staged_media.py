@@ -1,6 +1,6 @@
 """Opens staged files, and only those, for the engine.
 
-A media URL must be `file://<staging root>/<tenant>/<64 hex>.<extension>`. The file is opened beneath the root one
+A media URL must be `file://<staging root>/<tenant>/<64 hex>.<extension>`, or without the tenant. The file is opened beneath the root one
 component at a time without following links, read inside its bound, and its bytes must have the digest that its name
 says. Exactly those verified bytes go to the engine as a `data:` URL (the wheel 0.9.5 takes one for each modality), so
 nothing can change between the check and the use, and the engine itself opens no file.
@@ -20,7 +20,7 @@ from contracts.errors import InputError, IntegrityError, MediaRejected
 
 MEDIA_BYTES = 64 << 20  # per file: what the engine's own server allows a medium from 0.8.18 on
 
-_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})/([0-9a-f]{64})\.([a-z0-9]{1,5})")
+_NAME = re.compile(r"(?:([A-Za-z0-9][A-Za-z0-9._-]{0,127})/)?([0-9a-f]{64})\.([a-z0-9]{1,5})")
 _ACCEPTED = {
     Modality.IMAGE: frozenset({"png", "jpg", "webp", "gif"}),
     Modality.AUDIO: frozenset({"wav", "flac", "ogg", "mp3"}),
@@ -50,16 +50,16 @@ class StagedMedia:
         data = self._read(tenant, f"{digest.hex}.{extension}", digest)
         return f"data:{_TYPES[extension]};base64,{base64.b64encode(data).decode('ascii')}"
 
-    def _parse(self, url: str) -> tuple[str, Digest, str]:
+    def _parse(self, url: str) -> tuple[str | None, Digest, str]:
         for prefix in self._prefixes:
             if url.startswith(prefix) and (match := _NAME.fullmatch(url[len(prefix) :])):
                 tenant, value, extension = match.groups()
                 return tenant, Digest(value), extension
         raise InputError(
-            "staged-url", "a media URL must name a staged file: file://<staging root>/<tenant>/<digest>.<ext>"
+            "staged-url", "a media URL must name a staged file: file://<staging root>/[<tenant>/]<digest>.<ext>"
         )
 
-    def _read(self, tenant: str, name: str, digest: Digest) -> bytes:
+    def _read(self, tenant: str | None, name: str, digest: Digest) -> bytes:
         try:
             descriptor = self._open(tenant, name)
             try:
@@ -71,10 +71,10 @@ class StagedMedia:
         except OSError as error:
             raise IntegrityError("staged-missing", f"{digest} is not staged: {error.strerror}") from None
 
-    def _open(self, tenant: str, name: str) -> int:
+    def _open(self, tenant: str | None, name: str) -> int:
         root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            folder = os.open(tenant, _BENEATH | os.O_DIRECTORY, dir_fd=root)
+            folder = os.open(tenant or ".", _BENEATH | os.O_DIRECTORY, dir_fd=root)
         finally:
             os.close(root)
         try:

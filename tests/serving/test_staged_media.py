@@ -32,11 +32,14 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_verified_bytes(root: Path) -> None:
-    """A staged file becomes a data URL of exactly its bytes, whether or not the path was percent-encoded."""
+    """A staged file becomes a data URL of exactly its bytes, whether or not the path was percent-encoded, in either
+    layout of the root."""
     expected = "data:image/png;base64," + base64.b64encode(_DATA).decode()
     path = root / "a" / _NAME
     assert StagedMedia(root).data_url(path.as_uri(), Modality.IMAGE) == expected
     assert StagedMedia(root).data_url(f"file://{path}", Modality.IMAGE) == expected
+    (root / _NAME).write_bytes(_DATA)
+    assert StagedMedia(root).data_url(f"file://{root}/{_NAME}", Modality.IMAGE) == expected
 
 
 _FORMS = {
@@ -47,7 +50,6 @@ _FORMS = {
     "a traversal inside the root": "file://{root}/a/../a/{name}",
     "an encoded traversal": "file://{root}/a%2f..%2f..%2fsecret/{name}",
     "a hidden tenant": "file://{root}/../{name}",
-    "a file without a tenant": "file://{root}/{name}",
     "a nested folder": "file://{root}/a/b/{name}",
     "a name that is no digest": "file://{root}/a/picture.png",
     "a digest in capitals": "file://{root}/a/{upper}.png",
