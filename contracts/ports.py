@@ -103,9 +103,11 @@ class BlobDeletion(Protocol):
         """Lift the mark. Raises StorageError (retryable) where the blob is just being deleted."""
         ...
 
-    def delete_condemned(self, digest: Digest) -> bool:
-        """Phase 2. False, and nothing is deleted, if the blob is not condemned, or not for as long as the store's
-        own `settle_s`: the time after which every writer is sure to see the mark.
+    def delete_condemned(self, digest: Digest, since: float) -> bool:
+        """Phase 2. False, and nothing is deleted, if the blob is not condemned since that time (epoch s, as
+        `condemned` gave it): it was spared then, and perhaps condemned anew by another collector, for which other runs
+        are to be waited for. Or if it is not condemned for as long as the store's own `settle_s`: the time after which
+        every writer is sure to see the mark.
 
         Killed half way it leaves the mark, and calling it again ends it. Raises StorageError (`blob-retained`) where
         the store keeps the blob by a rule of its own (object lock).

@@ -150,10 +150,13 @@ class DiskBlobStore:
                 self._mark(digest).unlink(missing_ok=True)
                 sync_directory(self._condemned)
 
-    def delete_condemned(self, digest: Digest) -> bool:
+    def delete_condemned(self, digest: Digest, since: float) -> bool:
         """Phase 2 of a deletion. The mark goes last, so that a killed one is ended by the next."""
         with self._lock(digest), disk_errors(f"delete {digest}"):
-            if not self._mark(digest).exists():
+            try:
+                if self._mark(digest).lstat().st_mtime > since:
+                    return False
+            except FileNotFoundError:
                 return False
             with suppress(FileNotFoundError):
                 self._path(digest).unlink()

@@ -181,12 +181,12 @@ class S3BlobStore:
         """Lift the mark."""
         self._condemned.spare(digest)
 
-    def delete_condemned(self, digest: Digest) -> bool:
+    def delete_condemned(self, digest: Digest, since: float) -> bool:
         """Phase 2 of a deletion. In a bucket that keeps versions the bytes stay as an older one."""
         self._check_deletes()
         if (until := self._locked_until(digest)) is not None:
             raise StorageRefused("blob-retained", f"{digest} is locked until {datetime.fromtimestamp(until, UTC)}")
-        if not self._condemned.claim(digest):
+        if not self._condemned.claim(digest, since):
             return False
         self._objects.delete(_key(digest))
         self._condemned.end(digest)

@@ -75,11 +75,13 @@ class Condemned:
         if listed:
             self.spare(digest)
 
-    def claim(self, digest: Digest) -> bool:
-        """Begin a deletion. False if the blob is not condemned, or not for long enough."""
+    def claim(self, digest: Digest, since: float) -> bool:
+        """Begin a deletion. False if the blob is not condemned since then (to the second, as HTTP tells it), or not for
+        long enough."""
         try:
             state, facts = self._read(digest)
-            if state == _SPARED or facts.now - facts.modified_at < self._settle_s:
+            is_another = int(facts.modified_at) > int(since)
+            if state == _SPARED or is_another or facts.now - facts.modified_at < self._settle_s:
                 return False
             self._objects.put(_key(digest), _saying(_DELETING), IfMatch=facts.etag)
         except (BlobMissing, ConditionUnmet):

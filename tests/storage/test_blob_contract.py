@@ -215,10 +215,15 @@ def settled(blobs: BlobBackend) -> None:
         time.sleep(blobs.settle_s + 1.1)
 
 
+def deleted(blobs: BlobBackend, digest: Digest) -> bool:
+    """Delete what is condemned, as it is listed."""
+    return blobs.delete_condemned(digest, dict(blobs.condemned()).get(digest, 0.0))
+
+
 def test_a_deletion_takes_two_phases(backend: Backend) -> None:
     """What is not condemned is not deleted; what is stays readable until it is deleted, and can be put again."""
     blobs, (digest, _), (kept, _) = backend.blobs, backend.blobs.put(DATA), backend.blobs.put(b"kept")
-    assert not blobs.delete_condemned(digest)
+    assert not deleted(blobs, digest)
     assert not blobs.condemn(Digest.of(b"never put"))
     assert blobs.condemn(digest)
     assert whole(backend.again, digest) == DATA
@@ -226,10 +231,10 @@ def test_a_deletion_takes_two_phases(backend: Backend) -> None:
     assert condemned == digest
     assert abs(since - time.time()) < 60
     settled(blobs)
-    assert backend.again.delete_condemned(digest)
+    assert deleted(backend.again, digest)
     assert not blobs.exists(digest)
     assert list(blobs.condemned()) == []
-    assert not blobs.delete_condemned(digest)
+    assert not deleted(blobs, digest)
     assert [stored.digest for stored in blobs.blobs()] == [kept]
     assert blobs.put(DATA)[0] == digest
     assert whole(backend.again, digest) == DATA
@@ -248,12 +253,27 @@ def test_what_was_spared_is_not_deleted(backend: Backend, by: str) -> None:
         "the collector": lambda: backend.again.spare(digest),
     }
     spare[by]()
-    assert not blobs.delete_condemned(digest)
+    assert not deleted(blobs, digest)
     assert whole(blobs, digest) == DATA
     assert blobs.condemn(digest)
     settled(blobs)
-    assert blobs.delete_condemned(digest)
+    assert deleted(blobs, digest)
     assert not blobs.exists(digest)
+
+
+def test_what_was_condemned_anew_is_not_deleted_by_an_earlier_listing(backend: Backend) -> None:
+    """Two collectors: one listed the mark; a put spared the blob, the other condemned it anew. The first must not
+    delete it, for it did not wait for whoever put it."""
+    digest, _ = backend.blobs.put(DATA)
+    assert backend.blobs.condemn(digest)
+    ((_, since),) = backend.blobs.condemned()
+    settled(backend.blobs)
+    backend.again.put(DATA)
+    assert backend.again.condemn(digest)
+    settled(backend.blobs)
+    assert not backend.blobs.delete_condemned(digest, since)
+    assert whole(backend.again, digest) == DATA
+    assert deleted(backend.again, digest)
 
 
 def together(*actions: Callable[[], object]) -> None:
@@ -274,7 +294,7 @@ def test_a_deletion_that_meets_a_put_leaves_the_blob(backend: Backend) -> None:
     for _ in range(3 if backend.blobs.settle_s else 100):
         assert backend.blobs.condemn(digest)
         settled(backend.blobs)
-        together(lambda: backend.again.put(DATA), lambda: backend.blobs.delete_condemned(digest))
+        together(lambda: backend.again.put(DATA), lambda: deleted(backend.blobs, digest))
         assert whole(backend.blobs, digest) == DATA
         assert list(backend.blobs.condemned()) == []
 
