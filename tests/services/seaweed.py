@@ -51,7 +51,13 @@ class Seaweed:
 @pytest.fixture(scope="session")
 def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seaweed]:
     """The session's server, ready: a bucket was made and an object put."""
-    folder = tmp_path_factory.mktemp("seaweed")
+    with running_seaweed(tmp_path_factory.mktemp("seaweed")) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def running_seaweed(folder: Path) -> Iterator[Seaweed]:
+    """A server of one's own, whose state is in `folder`."""
     ports = free_ports((*_PORTS, *_MORE_PORTS))
     with (folder / "log").open("wb") as log:
         child = spawn_program(_command(folder, ports), environment={"HOME": str(folder)}, stderr=log.fileno())
