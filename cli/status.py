@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.exit_codes import SOME_FAILED, SUCCEEDED, UNAVAILABLE
-from cli.output import Json, print_json, say, table
+from cli.output import Json, console, print_json, say, table
+from contracts.errors import StorageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,68 +36,94 @@ def status(
 
     settings = load()
     if as_json or once or not sys.stdout.isatty():
-        state, parts, runs = _look(settings)
+        seen = _look(settings)
         if as_json:
-            print_json(
-                {"state": state, "parts": [each.to_json() for each in parts], "runs": [_object(r) for r in runs]}
-            )
+            print_json(seen.to_json())
         else:
-            _print(_shown(state, parts, runs))
+            console().print(_shown(seen))
     else:
-        state, parts = _watch(settings)
-    if state != "up":
+        seen = _watch(settings)
+    if seen.state != "up":
         raise typer.Exit(UNAVAILABLE)
-    raise typer.Exit(SUCCEEDED if all(part.not_ready is None for part in parts) else SOME_FAILED)
+    raise typer.Exit(SUCCEEDED if all(part.not_ready is None for part in seen.parts) else SOME_FAILED)
 
 
-def _look(settings: Settings) -> tuple[str, list[PartNow], list[Run]]:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The stack's phase, its parts, the latest runs; `ledger` says why they could not be read, if they could not."""
+
+    state: str
+    parts: list[PartNow]
+    runs: list[Run]
+    ledger: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "state": self.state,
+            "parts": [part.to_json() for part in self.parts],
+            "runs": [_object(run) for run in self.runs],
+            "ledger": self.ledger or "ready",
+        }
+
+
+def _look(settings: Settings) -> _Seen:
     import asyncio
 
     from cli.stack import parts_now
     from stack.folder import StackFolder
     from stack.report import running_report
-    from storage.home import storage_of
 
     report = running_report(StackFolder(settings.home))
     parts = [] if report is None else asyncio.run(parts_now(settings, report))
-    storage = storage_of(settings)
+    runs, ledger = _runs(settings)
+    return _Seen("down" if report is None else report.phase.value, parts, runs, ledger)
+
+
+def _runs(settings: Settings) -> tuple[list[Run], str]:
+    from storage.home import LEDGER, storage_of
+
+    if settings.database_url is None and not (settings.home / LEDGER).exists():
+        return [], ""  # who only looks makes no ledger
     try:
-        runs = storage.runs.list(limit=RUNS)
+        storage = storage_of(settings)
+    except StorageError as error:  # it is a part of the stack, which is down
+        return [], error.reason
+    try:
+        return storage.runs.list(limit=RUNS), ""
+    except StorageError as error:
+        return [], error.reason
     finally:
         storage.close()
-    return "down" if report is None else report.phase.value, parts, runs
 
 
-def _watch(settings: Settings) -> tuple[str, list[PartNow]]:
+def _watch(settings: Settings) -> _Seen:
     """Refresh until Ctrl-C; what was seen last."""
     from rich.live import Live
 
-    state, parts, runs = _look(settings)
-    with Live(_shown(state, parts, runs), auto_refresh=False) as live:
+    seen = _look(settings)
+    with Live(_shown(seen), auto_refresh=False) as live:
         try:
             while True:
                 time.sleep(REFRESH_S)
-                state, parts, runs = _look(settings)
-                live.update(_shown(state, parts, runs), refresh=True)
+                seen = _look(settings)
+                live.update(_shown(seen), refresh=True)
         except KeyboardInterrupt:
-            return state, parts
+            return seen
 
 
-def _shown(state: str, parts: list[PartNow], runs: list[Run]) -> RenderableType:
+def _shown(seen: _Seen) -> RenderableType:
     from rich.console import Group
 
     from cli.stack import COLUMNS
 
     return Group(
-        table(f"the stack is {state}", COLUMNS, (part.row() for part in parts)),
-        table("runs", _RUN_COLUMNS, (_object(run).values() for run in runs)),
+        table(f"the stack is {seen.state}", COLUMNS, (part.row() for part in seen.parts)),
+        table(f"runs{seen.ledger and f' (the ledger: {seen.ledger})'}", _RUN_COLUMNS, map(_row, seen.runs)),
     )
 
 
-def _print(shown: RenderableType) -> None:
-    from cli.output import console
-
-    console().print(shown)
+def _row(run: Run) -> Iterable[object]:
+    return _object(run).values()
 
 
 def _object(run: Run) -> dict[str, Any]:
