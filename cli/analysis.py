@@ -116,7 +116,9 @@ async def _through_prefect(run: Run, path: Path, api_url: str, arm: Callable[[],
     export({"PREFECT_HOME": str(run.settings.prefect)})  # read when Prefect is imported; else it makes ~/.prefect
     from cli.prefect_client import speaking_to
 
-    async with speaking_to(api_url, run.settings.prefect):
+    # The server that is our child asks for nothing.
+    auth = run.settings.prefect_api_auth_string if run.settings.prefect_api_url is not None else None
+    async with speaking_to(api_url, run.settings.prefect, auth):
         from flows.analyze_bundle import analyze_bundle
         from tasks.analysis import prepared
         from tasks.parameters import AnalysisOptions, BundleParameters

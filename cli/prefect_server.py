@@ -22,27 +22,12 @@ from contracts.errors import NeedMissing
 from contracts.locator import redact_url
 from sandbox.spawn import Child, spawn_program
 from settings.environment import minimal_environment
+from stack.prefect import SERVER
 
 START_SECONDS = 120.0  # 9-14 s here, and several times that on a busy machine
 _POLL_SECONDS = 0.2
 _REACH_SECONDS = 10.0
 _STOP_SECONDS = 5.0  # its records are written in batches; what it has not written then is in our ledger
-_TUNING = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-    "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
-    "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
-    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    "PREFECT_LOGGING_LEVEL": "WARNING",
-    "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "100",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
-    "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "100",
-}
 
 
 @asynccontextmanager
@@ -55,7 +40,7 @@ async def prefect_server(home: Path, logs: Path) -> AsyncIterator[str]:
     log = logs / "prefect-server.log"
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with _database_folder(home, logs) as folder:
-        environment = minimal_environment({"PREFECT_HOME": str(folder), "PREFECT_SERVER_UI_API_URL": api_url} | _TUNING)
+        environment = minimal_environment({**SERVER, "PREFECT_HOME": str(folder), "PREFECT_SERVER_UI_API_URL": api_url})
         with log.open("ab") as output:
             server = spawn_program(command, environment=environment, stdout=output.fileno(), stderr=output.fileno())
         try:

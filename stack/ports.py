@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from contracts.errors import NeedMissing, StorageError
 
@@ -23,20 +25,20 @@ def choose_ports(kept: Path, configured: Mapping[str, int]) -> dict[str, int]:
     """
     chosen: dict[str, int] = {}
     before = _read(kept)
-    with_sockets: list[socket.socket] = []
+    held: list[socket.socket] = []
     try:
         for name in (*PUBLIC, *INTERNAL):
             wanted = configured.get(name, 0)
             sock = _bound(wanted) if wanted else (_bound(before.get(name, 0)) or _bound(0))
             if sock is None:
                 raise NeedMissing("stack-port", f"port {wanted} is taken: free it, or set ports.{name}")
-            with_sockets.append(sock)
+            held.append(sock)
             chosen[name] = sock.getsockname()[1]
     finally:
-        for sock in with_sockets:
+        for sock in held:
             sock.close()
     try:
-        kept.write_text(json.dumps(chosen, indent=1), "ascii")
+        kept.write_bytes(msgspec.json.encode(chosen))
     except OSError as error:
         raise StorageError("stack-ports", f"cannot write {kept}: {error.strerror}") from error
     return chosen
@@ -53,8 +55,8 @@ def listening(ports: Mapping[str, int]) -> dict[str, int]:
 
 def _read(kept: Path) -> dict[str, int]:
     try:
-        return dict(json.loads(kept.read_text("ascii")))
-    except (OSError, ValueError):
+        return msgspec.json.decode(kept.read_bytes(), type=dict[str, Annotated[int, msgspec.Meta(ge=0, le=65535)]])
+    except (OSError, msgspec.MsgspecError):
         return {}
 
 
