@@ -72,25 +72,29 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Recompute everything receipts say from the store's bytes. Exit 1 if any is not valid, 2 if there is none."""
+    from storage.retention import retired_at
     from storage.verify import Verdict, VerdictName, verify_receipt
     from storage.verify_rows import missing_receipts, row_findings
 
     storage, tenant = _storage()
-    counts = dict.fromkeys((name.value for name in VerdictName), 0)
+    counts, noted = dict.fromkeys((name.value for name in VerdictName), 0), 0
     for identity, data in _chosen(storage, tenant, references or [], everything):
-        verdict = verify_receipt(identity, data, storage.blobs)
-        verdict = Verdict(identity, verdict.findings + row_findings(storage.ledger, identity))
+        verdict = verify_receipt(identity, data, storage.blobs, retired_at=retired_at(storage.ledger, identity))
+        verdict = Verdict(identity, verdict.findings + row_findings(storage.ledger, identity), verdict.notes)
         counts[verdict.verdict.value] += 1
+        noted += bool(verdict.notes)
         _tell(verdict.to_json(), as_json)
     for finding in missing_receipts(storage.ledger, tenant) if everything else ():
         counts["invalid"] += 1
-        _tell({"receipt": None, "verdict": "invalid", "findings": [finding.to_json()]}, as_json)
+        _tell({"receipt": None, "verdict": "invalid", "findings": [finding.to_json()], "notes": []}, as_json)
     if not sum(counts.values()):
         raise InputError("nothing-to-verify", "no receipt to verify in this store")
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    told += f" ({noted} without media that retention removed)" if noted else ""
     if not as_json:
-        typer.echo(", ".join(f"{count} {name}" for name, count in counts.items() if count))
+        typer.echo(told)
     else:
-        say(", ".join(f"{count} {name}" for name, count in counts.items() if count))
+        say(told)
     if counts["invalid"] or counts["unverifiable"]:
         raise typer.Exit(SOME_FAILED)
 
@@ -98,9 +102,9 @@ def verify(
 def _tell(verdict: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(verdict)
-    elif verdict["findings"]:
+    elif verdict["findings"] or verdict["notes"]:
         typer.echo(f"{verdict['receipt'] or 'no receipt'} {verdict['verdict']}")
-        for finding in verdict["findings"]:
+        for finding in verdict["findings"] + verdict["notes"]:
             typer.echo(printable(f"  {finding['rule']}: {finding['reason']} {finding['digest'] or ''}".rstrip()))
 
 

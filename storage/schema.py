@@ -15,7 +15,7 @@ from sqlalchemy import Column, Float, ForeignKey, Index, Integer, LargeBinary, M
 from storage.column_types import BIG, FLAG, TEXT
 
 LEASES_REVISION = "2"
-LEDGER_REVISION = "3"
+LEDGER_REVISION = "4"
 
 LEASES = MetaData()
 LEDGER = MetaData()
@@ -64,7 +64,9 @@ lease = Table(
     Column("expires_at", Float, nullable=False),
     Column("ended_at", Float),
     Column("state", TEXT, nullable=False),  # contracts.lease.LeaseState
-    Column("clock_offset_s", Float),  # epoch less the boot clock, when the times were written: storage.leases.expire
+    Column(
+        "clock_offset_s", Float
+    ),  # epoch less the boot clock, when the times were written: storage.leases.expire_overdue
     sqlite_autoincrement=True,  # a fence is never given twice, also when the last row was deleted
 )
 _active = text("state = 'active'")
@@ -203,4 +205,19 @@ Index(
     acquisition.c.digest,
     sqlite_where=_had,
     postgresql_where=_had,
+)
+
+legal_hold = Table(
+    "legal_hold",  # what no retention removes: contracts.retention
+    LEDGER,
+    Column("subject", TEXT, primary_key=True),
+    Column("reason", TEXT, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+retired_media = Table(
+    "retired_media",  # receipts whose media retention has given up; the row comes before the first blob goes
+    LEDGER,
+    Column("receipt_id", TEXT, ForeignKey("receipt.id"), primary_key=True),
+    Column("retired_at", Float, nullable=False),
 )

@@ -1,4 +1,8 @@
-"""Verify a receipt from its bytes and the store alone, through the code that made it. Needs no ledger, no network."""
+"""Verify a receipt from its bytes and the store alone, through the code that made it. Needs no ledger, no network.
+
+Media that retention removed cannot be read again, and that is no loss: whoever has the ledger says when they were given
+up, and a receipt of which everything else holds is valid, with a note for each. Without that word they are missing.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 from contracts.digest import Digest
 from contracts.errors import BlobMissing, InputError, IntegrityError, StorageError
 from contracts.ports import BlobStore
-from contracts.receipt import Receipt, parse_receipt, receipt_id
+from contracts.receipt import Receipt, parse_receipt, receipt_id, timestamp
 from contracts.receipt_checks import (
     UNVERIFIABLE,
     Finding,
@@ -19,6 +23,9 @@ from contracts.receipt_checks import (
     check_request,
     check_stream_bytes,
 )
+
+MEDIA_RETIRED = "media-retired"
+"""The rule of the notes on media that are gone because their retention was over."""
 
 
 class VerdictName(str, Enum):
@@ -31,10 +38,12 @@ class VerdictName(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one receipt; `findings` is empty exactly for a valid one."""
+    """What became of one receipt; `findings` is empty exactly for a valid one, `notes` say what was not read, and why
+    that is in order."""
 
     receipt: Digest
     findings: tuple[Finding, ...]
+    notes: tuple[Finding, ...] = ()
 
     @property
     def verdict(self) -> VerdictName:
@@ -49,28 +58,34 @@ class Verdict:
             "receipt": str(self.receipt),
             "verdict": self.verdict.value,
             "findings": [finding.to_json() for finding in self.findings],
+            "notes": [note.to_json() for note in self.notes],
         }
 
 
-def verify_receipt(named: Digest, data: bytes, blobs: BlobStore) -> Verdict:
+def verify_receipt(named: Digest, data: bytes, blobs: BlobStore, *, retired_at: float | None = None) -> Verdict:
     """Verify the receipt that goes by the id `named` and has the bytes `data`.
 
-    Every blob it names is read to its end and hashed. Raises nothing: what cannot be read is a finding.
+    Every blob it names is read to its end and hashed. `retired_at` is when its media were given up (epoch s). Raises
+    nothing: what cannot be read is a finding.
     """
     actual = receipt_id(data)
     if actual != named:
         return Verdict(named, (Finding("receipt-id", f"expected {named}, the bytes have {actual}", str(named)),))
     try:
         receipt = parse_receipt(data)
-        return Verdict(named, tuple(_findings(receipt, blobs)))
+        found = tuple(_findings(receipt, blobs, retired_at))
+        notes = tuple(each for each in found if each.rule == MEDIA_RETIRED)
+        return Verdict(named, tuple(each for each in found if each.rule != MEDIA_RETIRED), notes)
     except InputError as error:
         return Verdict(named, (Finding(error.rule, error.reason, str(named)),))
 
 
-def _findings(receipt: Receipt, blobs: BlobStore) -> Iterator[Finding]:
+def _findings(receipt: Receipt, blobs: BlobStore, retired_at: float | None) -> Iterator[Finding]:
     yield from check_documents(receipt)
     for digest, size_bytes in _media(receipt).items():
-        yield from _read(blobs, digest, size_bytes, None)
+        for finding in _read(blobs, digest, size_bytes, None):
+            is_missing = finding.rule == "blob-missing"
+            yield finding if retired_at is None or not is_missing else _retired(digest, retired_at)
     if receipt.request is not None:
         body: list[bytes] = []
         damage = list(_read(blobs, receipt.request.digest, receipt.request.size_bytes, body))
@@ -81,6 +96,10 @@ def _findings(receipt: Receipt, blobs: BlobStore) -> Iterator[Finding]:
         yield from damage or check_stream_bytes(receipt, receipt.stream, wire)
     else:
         yield from check_absent_stream(receipt)
+
+
+def _retired(digest: str, at: float) -> Finding:
+    return Finding(MEDIA_RETIRED, f"media removed by retention on {timestamp(at)[:10]}", digest)
 
 
 def _media(receipt: Receipt) -> dict[str, int | None]:
