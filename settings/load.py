@@ -19,7 +19,7 @@ from settings.closest import closest
 from settings.database import DATABASE_READERS, database_url
 from settings.environment import process_environment
 from settings.object_storage import OBJECT_READERS, one_of, secret
-from settings.policies import DenyList, named_policy, policy_of_table, tenants_of_table
+from settings.policies import DenyList, named_policy, policy_of_table, retention_of_table, tenants_of_table
 from settings.sources import FILE_VARIABLE, STACK_STORAGE, from_environment, from_file
 from settings.stack_ports import StackPorts, port
 from settings.values import DEFAULT_HOME, REPOSITORY, Settings
@@ -94,6 +94,10 @@ def _take(values: dict[str, Any], provenance: dict[str, str], name: str, value: 
                 (f"policies.{policy}.{each.name}" for policy in value for each in fields(NetworkPolicy)), source
             )
         )
+        return
+    if name == "retention_days" and isinstance(value, dict):
+        values[name] = retention_of_table(value, source)
+        provenance.update(dict.fromkeys((f"{name}.{subject}" for subject in value), source))
         return
     if name == "tenant_policies" and isinstance(value, dict):
         values[name] = tenants_of_table(value, _SLUG, source)

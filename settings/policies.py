@@ -9,6 +9,7 @@ from typing import Any
 
 from contracts.errors import InputError
 from contracts.network_policy import ALLOWLIST, PUBLIC_HTTPS, PUBLIC_WEB, NetworkPolicy
+from contracts.retention import Retention
 from settings.closest import closest
 
 READY = {policy.name: policy for policy in (PUBLIC_WEB, PUBLIC_HTTPS, ALLOWLIST)}
@@ -42,6 +43,17 @@ def tenants_of_table(table: Mapping[str, Any], tenant: re.Pattern[str], source: 
         if not tenant.fullmatch(key) or not isinstance(name, str):
             raise InputError("settings-type", f"{source}: tenant_policies.{key}: expected a tenant and a policy's name")
     return dict(table)
+
+
+def retention_of_table(table: Mapping[str, Any], source: str) -> Retention:
+    """Days by subject. Raises InputError: settings-type, and what Retention refuses."""
+    for subject, days in table.items():
+        if isinstance(days, bool) or not isinstance(days, int | float):
+            raise InputError("settings-type", f"{source}: retention_days.{subject}: expected a number of days")
+    try:
+        return Retention(dict(table))
+    except InputError as error:
+        raise InputError(error.rule, f"{source}: retention_days: {error.reason}") from error
 
 
 def policy_of_table(name: str, table: Any, source: str) -> NetworkPolicy:

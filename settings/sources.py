@@ -24,7 +24,8 @@ _FOREIGN = {  # what who runs a Prefect server has set already
 
 
 def from_file(path: Path) -> dict[str, Any]:
-    """The dotted names of a TOML file; `policies` and `tenant_policies`, whose names are yours, stay tables.
+    """The dotted names of a TOML file; tables whose names are yours (`policies`, `tenant_policies`, `retention_days`)
+    stay tables.
 
     Raises InputError: settings-file where it cannot be read or is not TOML.
     """

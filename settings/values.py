@@ -9,12 +9,14 @@ from pathlib import Path
 from contracts.limits import Limits
 from contracts.locator import redact_url
 from contracts.network_policy import NetworkPolicy
+from contracts.retention import Retention
 from settings.policies import DenyList, named_policy
 from settings.secret import Secret
 from settings.stack_ports import StackPorts
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEFAULT_HOME = REPOSITORY / ".mosaic"
+_TABLES = frozenset({"limits", "policies", "tenant_policies", "retention_days", "deny", "ports", "provenance"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Settings:
     tenant_policies: Mapping[str, str] = field(
         default_factory=dict
     )  # the policy's name by tenant; goes before `policy`
+    retention_days: Retention = field(default_factory=Retention)  # of media; none: kept for ever
     deny: DenyList = field(default_factory=DenyList)  # for every policy
     ports: StackPorts = field(default_factory=StackPorts)
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -114,7 +117,7 @@ class Settings:
 
     def _named(self) -> Iterator[tuple[str, object]]:
         for each in fields(self):
-            if each.name not in ("limits", "policies", "tenant_policies", "deny", "ports", "provenance"):
+            if each.name not in _TABLES:
                 yield each.name, getattr(self, each.name)
         for table in ("limits", "deny", "ports"):
             values = getattr(self, table)
@@ -122,6 +125,8 @@ class Settings:
                 yield f"{table}.{each.name}", getattr(values, each.name)
         for tenant, policy in self.tenant_policies.items():
             yield f"tenant_policies.{tenant}", policy
+        for subject, days in self.retention_days.days.items():
+            yield f"retention_days.{subject}", days
         for name, value in self.policies.items():
             for each in fields(value):
                 if each.name != "name":

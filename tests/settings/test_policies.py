@@ -73,6 +73,15 @@ def test_a_tenant_has_its_own_policy(tmp_path: Path) -> None:
     assert ("tenant_policies.newsroom", "partners", str(tmp_path / "mosaic.toml")) in list(newsroom.describe())
 
 
+def test_retention_is_shown_by_subject(tmp_path: Path) -> None:
+    """Days by tenant and bundle come from the file, and nothing is in force without one."""
+    toml = '[retention_days]\n"*" = 365\n"newsroom/case-17" = 30\n'
+    settings = loaded(tmp_path, toml)
+    assert settings.retention_days.days == {"*": 365, "newsroom/case-17": 30}
+    assert ("retention_days.newsroom/case-17", "30", str(tmp_path / "mosaic.toml")) in list(settings.describe())
+    assert loaded(tmp_path, "").retention_days.days == {}
+
+
 def test_flags_of_a_policy(tmp_path: Path) -> None:
     """What records keep of a URL, and whether mismatched bytes are kept, are the policy's to say, and shown."""
     toml = "[policies.lab]\nrecord_queries = true\nkeep_mismatched = true\n"
@@ -100,6 +109,9 @@ def test_flags_of_a_policy(tmp_path: Path) -> None:
         ('[tenant_policies]\nnewsroom = "lab"', "policy-unknown", "no policy 'lab'"),
         ('[tenant_policies]\nNewsroom = "public-web"', "settings-type", "tenant_policies.Newsroom"),
         ("[tenant_policies]\nnewsroom = 3", "settings-type", "a policy's name"),
+        ("[retention_days]\nnewsroom = true", "settings-type", "expected a number of days"),
+        ("[retention_days]\nnewsroom = -1", "retention", "from 0 on"),
+        ("[retention_days]\nNewsroom = 1", "retention", "Newsroom"),
     ],
 )
 def test_a_table_that_would_not_do_what_it_says_is_refused(tmp_path: Path, toml: str, rule: str, words: str) -> None:
