@@ -164,7 +164,7 @@ class Answerer:
 
     def _request(self, question: Question) -> ChatRequest:
         """The request, whose paths are known before the files are staged: they are digests beneath one root."""
-        staging = self._shop.storage.staging.root / self._shop.settings.tenant
+        staging = self._shop.storage.staging.folder(self._shop.settings.tenant)
         release = self._shop.release
         return build_request(
             question,

@@ -36,7 +36,15 @@ async def staged(
     def take() -> None:
         for artifact in artifacts:
             if not hold.reuse(artifact):
-                hold.add(staging.acquire(artifact, tenant=tenant, holder=holder, now=time.time(), ttl_s=ttl_s))
+                held = staging.acquire(
+                    artifact, tenant=tenant, holder=holder, now=time.time(), ttl_s=ttl_s, meanwhile=keep
+                )
+                hold.add(held)
+
+    def keep() -> None:
+        """Pulling one file from a far store may take longer than the lease on another lives."""
+        if hold.renew_due(now := time.time()):
+            hold.renew(now)
 
     try:
         await in_thread(take)

@@ -75,6 +75,7 @@ async def open_workshop(settings: Settings, limits: Limits) -> AsyncIterator[Wor
         storage = storage_of(settings)
         stack.callback(storage.close)
         await asyncio.to_thread(storage.blobs.check)
+        storage.staging.prepare()
         fetcher = Fetcher(limits, unsafe=settings.unsafe_isolation)
         decoders = DecoderPool(
             limits=limits,

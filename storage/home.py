@@ -9,14 +9,14 @@ from contracts.ports import BlobBackend
 from settings.secret import Secret
 from settings.values import Settings
 from storage.acquisitions import Acquisitions
-from storage.blobs_of_settings import blobs_of
+from storage.blobs_of_settings import blobs_of, staging_form_of
 from storage.database import Database
 from storage.databases import open_databases
 from storage.disk_blobs import DiskBlobStore
 from storage.inspections import Inspections
 from storage.receipts import Receipts
 from storage.runs import Runs
-from storage.staging import Staging
+from storage.staging import PLAIN, Staging, StagingForm
 
 BLOBS, STAGING, QUARANTINE, LEDGER, LOCKS = "blobs", "staging", "quarantine", "ledger", "locks"
 
@@ -49,7 +49,7 @@ class Storage:
 def storage_of(settings: Settings) -> Storage:
     """Open the storage that settings name. Raises StorageError, and InputError for settings that contradict."""
     databases = open_databases(settings.home / LEDGER, settings.database_url, settings.host)
-    return _wired(settings.home, blobs_of(settings), *databases)
+    return _wired(settings.home, blobs_of(settings), *databases, staging_form_of(settings))
 
 
 def open_storage(
@@ -63,10 +63,10 @@ def open_storage(
     return _wired(home, DiskBlobStore(home / BLOBS) if blobs is None else blobs, *databases)
 
 
-def _wired(home: Path, blobs: BlobBackend, leases: Database, ledger: Database) -> Storage:
+def _wired(home: Path, blobs: BlobBackend, leases: Database, ledger: Database, form: StagingForm = PLAIN) -> Storage:
     return Storage(
         blobs=blobs,
-        staging=Staging(home / STAGING, locks=home / LOCKS, blobs=blobs, database=leases),
+        staging=Staging(home / STAGING, locks=home / LOCKS, blobs=blobs, database=leases, form=form),
         runs=Runs(ledger),
         receipts=Receipts(ledger),
         inspections=Inspections(ledger),

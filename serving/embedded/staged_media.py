@@ -1,9 +1,9 @@
 """Opens staged files, and only those, for the engine.
 
-A media URL must be `file://<staging root>/<tenant>/<64 hex>.<extension>`, or without the tenant. The file is opened beneath the root one
-component at a time without following links, read inside its bound, and its bytes must have the digest that its name
-says. Exactly those verified bytes go to the engine as a `data:` URL (the wheel 0.9.5 takes one for each modality), so
-nothing can change between the check and the use, and the engine itself opens no file.
+A media URL must be `file://<staging root>/<tenant>/<64 hex>.<extension>`, or without the tenant. The file is opened
+beneath the root one component at a time without following links, read inside its bound, and its bytes must have the
+digest that its name says. Exactly those verified bytes go to the engine as a `data:` URL (the wheel 0.9.5 takes one
+for each modality), so nothing can change between the check and the use, and the engine itself opens no file.
 """
 
 from __future__ import annotations

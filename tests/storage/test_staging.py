@@ -136,6 +136,7 @@ def test_what_is_not_whole_is_never_staged(storage: Storage) -> None:
 def test_a_store_on_another_file_system_is_copied_from(storage: Storage) -> None:
     """Where no hard link can be made, the file is a verified copy with the same mode."""
     other = Path("/dev/shm")
+    storage.staging.prepare()
     if not other.is_dir() or other.stat().st_dev == storage.staging.root.stat().st_dev:
         pytest.skip("there is no second file system at /dev/shm")
     with tempfile.TemporaryDirectory(dir=other) as folder:
