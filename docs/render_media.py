@@ -43,9 +43,10 @@ _FINDINGS = """\
 Facts of what was decoded: `format`, `codec`, `width`, `height`, `mode`, `frames`, `fps`, `duration_ms`,
 `sample_rate`, `channels`, `samples`, `streams`. Where a medium is to be shown turned: `orientation` (EXIF, 1 to 8),
 `shown_width`, `shown_height`; a HEIC is described as shown. Facts of its structure: `trailing_bytes` behind the
-container's end, `end_unknown`, `skipped_bytes` between frames or segments, `length_unknown` where its writer could
-not go back, `c2pa_bytes` of a manifest (that there is one, not that it holds). Header claims that differ from what
-was decoded: `samples_claimed`, `frames_claimed`, `frames_found`, `duration_claimed_ms`.
+container's end, `end_unknown`, `skipped_bytes` between frames or segments, `unknown_bytes` in parts that decoders pass
+over, `length_unknown` where its writer could not go back, `c2pa_bytes` of a manifest (that there is one, not that it
+holds). Header claims that differ from what was decoded: `samples_claimed`, `frames_claimed`, `frames_found`,
+`duration_claimed_ms`.
 
 What anybody can write is recorded under `claimed_time`, `claimed_make`, `claimed_model`, `claimed_software` and
 `claimed_location`, and never trusted; `colour_profile` and `colour_profile_bytes` come from an ICC profile,
@@ -62,6 +63,7 @@ Lyrics3 of MP3, the further pictures of an MPF index) are no tail. Bytes hidden 
 
 A file that ends before its container does is refused by `image-truncated`, `audio-truncated` or `video-truncated`,
 with the place. A WAV that was written as a stream, its lengths all ones, goes to the end of the file.
+So is one of which a decoder gives fewer pictures than its structure has, and a PNG or APNG without all of its rows.
 
 A JPEG is decoded by libjpeg-turbo with its warnings as errors, every coefficient of every picture: Pillow shows grey
 where blocks are missing and says nothing. A JPEG has no checksum, so bytes that were changed into other valid codes of

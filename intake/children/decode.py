@@ -89,8 +89,11 @@ def _decode(
     request: dict[str, Any], source: Source, output: Sequence[int], limits: Limits, magic: Any
 ) -> dict[str, Any]:
     media_type = sniff.sniff(source, magic, Modality(request["modality"]))
-    structure = lengths.walk(media_type.name, source, limits)
+    structure, pictures = lengths.walk(media_type.name, source, limits)
     reply = derive.decode_and_derive(request, source, media_type, output, limits)
+    decoded = reply["findings"].get("frames")
+    if pictures is not None and decoded < pictures:
+        raise MediaRejected(f"{request['modality']}-truncated", f"{decoded} pictures decoded, the file has {pictures}")
     reply["findings"] |= structure
     return reply | {"media_type": media_type.name}
 

@@ -152,7 +152,9 @@ def _pillow_frames(source: Source, media_type: MediaType, budget: _Budget, *, pi
             yield image
             budget.frames += 1
             if not _next(image, budget.frames):
-                return
+                break
+    if budget.frames > 1 and media_type.name == "image/png":
+        png_rows.check_animation(source)
 
 
 def _heif_frames(source: Source, budget: _Budget) -> Iterator[Image.Image]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from contracts.errors import MediaRejected
 from intake.children.layout import Layout, truncated
 from intake.children.source import Source
 
@@ -18,8 +19,9 @@ _SCAN_CHUNK = 1 << 16
 
 
 def png(source: Source) -> Layout:
-    """PNG 3rd ed. §5.3: chunks until IEND. A C2PA manifest is a `caBX` chunk."""
-    layout, offset = Layout(), 8
+    """PNG 3rd ed. §5.3: chunks until IEND. A C2PA manifest is a `caBX` chunk; of an animation each picture has an
+    `fcTL`, save one that is shown where animations are not."""
+    layout, offset, controls = Layout(), 8, 0
     while True:
         head = source.at(offset, 8)
         if len(head) < 8:
@@ -29,8 +31,13 @@ def png(source: Source) -> Layout:
             raise truncated("image", "a PNG chunk", offset, 12 + length, source)
         if kind == b"caBX":
             layout.add("c2pa_bytes", length)
+        elif kind == b"acTL":
+            layout.pictures = 1
+        controls += kind == b"fcTL"
         offset += 12 + length
         if kind == b"IEND":
+            if layout.pictures is not None:
+                layout.pictures = controls
             layout.end = offset
             return layout
 
@@ -116,27 +123,36 @@ def _scan_end(source: Source, offset: int) -> int:
 
 
 def gif(source: Source) -> Layout:
-    """GIF89a §18-27. A block that is none ends the walk: the decoder has the word."""
+    """GIF89a §18-27. Zeros between blocks, which some writers leave, are `skipped_bytes`."""
     flags = source.at(10, 1)
     if not flags:
         raise truncated("image", "the GIF screen descriptor", 6, 7, source)
-    layout, offset = Layout(), 13 + _colour_table(flags[0])
+    layout, offset = Layout(pictures=0), 13 + _colour_table(flags[0])
     while block := source.at(offset, 2):
-        if block[0] == _GIF_TRAILER:
+        begin, kind = offset, block[0]
+        if kind == _GIF_TRAILER:
             layout.end = offset + 1
             return layout
-        if block[0] == _GIF_IMAGE:
-            descriptor = source.at(offset, 10)
-            table = _colour_table(descriptor[9]) if len(descriptor) == 10 else 0
-            offset = _sub_blocks(source, offset + 11 + table)
-        elif block[0] == _GIF_EXTENSION:
-            is_manifest = block[1:] == bytes([_GIF_APPLICATION]) and source.at(offset + 3, 8) == _C2PA_GIF
-            begin, offset = offset, _sub_blocks(source, offset + 2)
-            if is_manifest:
-                layout.add("c2pa_bytes", offset - begin)
-        else:
-            return layout
+        offset = _gif_block_end(source, offset, kind)
+        if kind == _GIF_IMAGE:
+            layout.pictures = (layout.pictures or 0) + 1
+        elif not kind:
+            layout.add("skipped_bytes", 1)
+        elif block[1:] == bytes([_GIF_APPLICATION]) and source.at(begin + 3, 8) == _C2PA_GIF:
+            layout.add("c2pa_bytes", offset - begin)
     raise truncated("image", "the next GIF block", offset, 1, source)
+
+
+def _gif_block_end(source: Source, offset: int, kind: int) -> int:
+    if not kind:
+        return offset + 1
+    if kind == _GIF_EXTENSION:
+        return _sub_blocks(source, offset + 2)
+    if kind != _GIF_IMAGE:
+        raise MediaRejected("image-undecodable", f"no GIF block begins with {kind:#04x}, as byte {offset} does")
+    descriptor = source.at(offset, 10)
+    table = _colour_table(descriptor[9]) if len(descriptor) == 10 else 0
+    return _sub_blocks(source, offset + 11 + table)
 
 
 def _colour_table(flags: int) -> int:

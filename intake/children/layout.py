@@ -11,10 +11,12 @@ from intake.children.source import Source
 @dataclass(slots=True)
 class Layout:
     """`end` is the offset at which the container ends; None where the structure is not clear and the decoder has the
-    word. `facts` are findings."""
+    word. `pictures` is how many the container holds, where they are counted: a decoder may give fewer without a word.
+    `facts` are findings."""
 
     end: int | None = None
     facts: dict[str, int] = field(default_factory=dict)
+    pictures: int | None = None
 
     def add(self, name: str, count: int) -> None:
         """Add `count` to the finding `name`."""

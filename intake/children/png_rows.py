@@ -22,18 +22,55 @@ def check_rows(source: Source, image: Image.Image) -> None:
     `image` is the first frame as it was decoded: a last row that holds anything was there, and nothing is unpacked
     a second time. Rows that are interlaced come in another order.
     """
-    interlaced = source.at(28, 1) != b"\0"
-    if not interlaced and image.crop((0, image.height - 1, image.width, image.height)).tobytes().strip(b"\0"):
+    header = source.at(16, 13)
+    if not header[12] and image.crop((0, image.height - 1, image.width, image.height)).tobytes().strip(b"\0"):
         return
-    needed, found = _needed(source.at(16, 10), interlaced), 0
-    place = source.tell()
-    for piece in _unpacked(source):
-        found += piece
-        if found >= needed:
-            break
+    place, rows = source.tell(), _Rows(header)
+    for kind, begin, length in _chunks(source):
+        if kind == b"IDAT":
+            rows.unpack(source, begin, length)
     source.seek(place)
-    if found < needed:
-        raise MediaRejected("image-truncated", f"the rows of the picture need {needed} bytes, {found} are there")
+    rows.check(1)
+
+
+def check_animation(source: Source) -> None:
+    """Raises MediaRejected `image-truncated` when the stream of a picture behind the first one ends before its rows do
+    (§11.3.5). To be called when all were decoded: it unpacks them again, as frames are seen laid over each other."""
+    header, rows, number, size = source.at(16, 13), None, 0, b""
+    for kind, begin, length in _chunks(source):
+        if kind == b"fdAT":
+            rows = rows or _Rows(size + header[8:])
+            rows.unpack(source, begin + 4, length - 4)
+        elif kind == b"fcTL":
+            if rows is not None:
+                rows.check(number)
+            rows, number, size = None, number + 1, source.at(begin + 4, 8)
+    if rows is not None:
+        rows.check(number)
+
+
+class _Rows:
+    """The rows of one picture: what its header (width, height, depth, colour type, …, interlacing) needs, and what is
+    there. Nothing is unpacked beyond that."""
+
+    def __init__(self, header: bytes) -> None:
+        self._left = self._needed = _needed(header, bool(header[12]))
+        self._unpacker = zlib.decompressobj()
+
+    def unpack(self, source: Source, begin: int, length: int) -> None:
+        """Count what the bytes from `begin` on unpack to."""
+        for place in range(begin, begin + length, _PIECE):
+            packed = source.at(place, min(_PIECE, begin + length - place))
+            while packed and self._left > 0 and not self._unpacker.eof:
+                self._left -= len(self._unpacker.decompress(packed, _PIECE))
+                packed = self._unpacker.unconsumed_tail
+
+    def check(self, number: int) -> None:
+        """Raises MediaRejected where rows of picture `number` are missing."""
+        self._left -= len(self._unpacker.flush()) if self._left > 0 else 0
+        if self._left > 0:
+            reason = f"the rows of picture {number} need {self._needed} bytes, {self._needed - self._left} are there"
+            raise MediaRejected("image-truncated", reason)
 
 
 def _needed(header: bytes, interlaced: bool) -> int:
@@ -48,16 +85,10 @@ def _needed(header: bytes, interlaced: bool) -> int:
     return total
 
 
-def _unpacked(source: Source) -> Iterator[int]:
-    """How many bytes the IDAT chunks hold, piece by piece."""
-    unpacker, place = zlib.decompressobj(), 8
+def _chunks(source: Source) -> Iterator[tuple[bytes, int, int]]:
+    """Name, and offset and length of the data, of each chunk before IEND."""
+    place = 8
     while len(head := source.at(place, 8)) == 8 and head[4:] != b"IEND":
         length = int.from_bytes(head[:4], "big")
-        if head[4:] == b"IDAT":
-            for begin in range(place + 8, place + 8 + length, _PIECE):
-                packed = source.at(begin, min(_PIECE, place + 8 + length - begin))
-                while packed and not unpacker.eof:
-                    yield len(unpacker.decompress(packed, _PIECE))
-                    packed = unpacker.unconsumed_tail
+        yield head[4:], place + 8, length
         place += 12 + length
-    yield len(unpacker.flush())

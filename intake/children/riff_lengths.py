@@ -9,12 +9,20 @@ from contracts.errors import MediaRejected
 from intake.children.layout import Layout, truncated
 from intake.children.source import Source
 
+_WEBP = frozenset({b"VP8 ", b"VP8L", b"VP8X", b"ANIM", b"ANMF", b"ALPH", b"ICCP", b"EXIF", b"XMP ", b"C2PA"})
 _LENGTH_UNKNOWN = 0xFFFFFFFF  # what FFmpeg and others write where they cannot seek back
 
 
 def webp(source: Source) -> Layout:
-    """RFC 9649 §2.4."""
-    return _form(source, "image", 0)
+    """RFC 9649 §2.4. Chunks that it does not know are `unknown_bytes`: decoders pass them over."""
+    layout = _form(source, "image", 0)
+    frames = 0
+    for _, name, length in _chunks(source, 12, layout.end or 0):
+        frames += name == b"ANMF"
+        if name not in _WEBP:
+            layout.add("unknown_bytes", 8 + length + length % 2)
+    layout.pictures = max(frames, 1)
+    return layout
 
 
 def avi(source: Source) -> Layout:
@@ -31,7 +39,7 @@ def wav(source: Source) -> Layout:
 
     A recording that was written as a stream has no lengths; its samples go to the end of the file, in whole blocks.
     """
-    layout = Layout(12)
+    layout = Layout(end=12)
     end = _wav_end(source)
     align = 1
     for offset, kind, length in _chunks(source, 12, end):
@@ -55,7 +63,7 @@ def wav(source: Source) -> Layout:
 def _streamed(source: Source, begin: int, align: int) -> Layout:
     if (source.size_bytes - begin) % align:
         raise truncated("audio", "the last block of samples", source.size_bytes // align * align, align, source)
-    return Layout(source.size_bytes, {"length_unknown": 1})
+    return Layout(end=source.size_bytes, facts={"length_unknown": 1})
 
 
 def _wav_end(source: Source) -> int:
@@ -65,7 +73,7 @@ def _wav_end(source: Source) -> int:
 
 def _form(source: Source, kind: str, begin: int) -> Layout:
     end = _form_end(source, kind, begin)
-    layout = Layout(end)
+    layout = Layout(end=end)
     for _, name, length in _chunks(source, begin + 12, end):
         if name == b"C2PA":
             layout.add("c2pa_bytes", length)

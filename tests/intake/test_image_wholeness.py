@@ -1,0 +1,171 @@
+"""Pictures and animations of which a part is missing, though every length and checksum is right."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from contracts.limits import Limits
+from intake.children import decode
+from tests.media_samples import encode, noise, png_chunk
+
+LIMITS = Limits()
+FRAMES = 5
+SIZE = (64, 48)
+
+
+@pytest.fixture(scope="module")
+def magic() -> Any:
+    """What a decoder has ready."""
+    return decode.prepare(LIMITS)
+
+
+def verdict(data: bytes, magic: Any, modality: str = "image") -> dict[str, Any]:
+    """What the child says of the bytes."""
+    descriptor = os.memfd_create("picture")
+    os.write(descriptor, data)
+    try:
+        return decode.verdict({"modality": modality, "derive": None}, [descriptor], LIMITS, magic)
+    finally:
+        os.close(descriptor)
+
+
+def animated(form: str, **options: Any) -> bytes:
+    """An animation of which no frame can be told from another's neighbour."""
+    first, *others = (noise(SIZE, seed) for seed in range(FRAMES))
+    out = io.BytesIO()
+    first.save(out, form, save_all=True, append_images=others, duration=100, **options)
+    return out.getvalue()
+
+
+def png_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    place = 8
+    while place < len(data):
+        length, kind = struct.unpack(">I4s", data[place : place + 8])
+        yield kind, data[place + 8 : place + 8 + length]
+        place += 12 + length
+
+
+def gif_blocks(data: bytes) -> Iterator[bytes]:
+    """The head, each block, and the trailer."""
+    flags = data[10]
+    place = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+    yield data[:place]
+    while data[place] != 0x3B:
+        begin, flags = place, data[place + 9]
+        place += 2 if data[place] == 0x21 else 11 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+        while data[place]:
+            place += data[place] + 1
+        place += 1
+        yield data[begin:place]
+    yield data[place:]
+
+
+def riff_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    place = 12
+    while place < len(data):
+        kind, length = struct.unpack("<4sI", data[place : place + 8])
+        yield kind, data[place + 8 : place + 8 + length]
+        place += 8 + length + length % 2
+
+
+def webp(*chunks: tuple[bytes, bytes]) -> bytes:
+    body = b"WEBP" + b"".join(
+        kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2) for kind, data in chunks
+    )
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def apng_with_rows(number: int, rows: int) -> bytes:
+    """An APNG whose picture `number` (from 0) is a proper stream of its first `rows` rows."""
+    data, seen = animated("PNG"), -1
+    out = data[:8]
+    for kind, body in png_chunks(data):
+        seen += kind in (b"IDAT", b"fdAT")
+        if kind in (b"IDAT", b"fdAT") and seen == number:
+            head = body[:4] if kind == b"fdAT" else b""
+            pixels = zlib.decompress(body[len(head) :])
+            body = head + zlib.compress(pixels[: rows * (1 + 3 * SIZE[0])])
+        out += png_chunk(kind, body)
+    return out
+
+
+def test_whole_animations_are_taken_whole(magic: Any) -> None:
+    """All frames of each form, as an image and where engines take it so as a video."""
+    for data in (animated("GIF"), animated("PNG"), animated("WEBP"), animated("WEBP", lossless=True)):
+        assert verdict(data, magic)["findings"]["frames"] == FRAMES
+    assert verdict(animated("GIF"), magic, "video")["findings"]["frames"] == FRAMES
+    assert verdict(apng_with_rows(3, SIZE[1]), magic)["findings"]["frames"] == FRAMES
+
+
+@pytest.mark.parametrize("number", range(FRAMES))
+def test_each_picture_of_an_animated_png_has_all_its_rows(number: int, magic: Any) -> None:
+    """Not only the first: Pillow takes zeros for the rows that are missing."""
+    assert verdict(apng_with_rows(number, SIZE[1] - 1), magic)["rule"] == "image-truncated"
+
+
+def test_no_picture_of_an_animated_png_is_left_out(magic: Any) -> None:
+    """A header that claims fewer than there are hides the others."""
+    data = animated("PNG")
+    fewer = data[:8] + b"".join(
+        png_chunk(kind, struct.pack(">II", 2, 0) if kind == b"acTL" else body) for kind, body in png_chunks(data)
+    )
+    assert verdict(fewer, magic)["rule"] == "image-truncated"
+
+
+def test_a_default_picture_is_no_part_of_the_animation(magic: Any) -> None:
+    """It has no control chunk of its own, and is decoded as well."""
+    data = animated("PNG", default_image=True)
+    assert verdict(data, magic)["findings"]["frames"] == FRAMES
+
+
+@pytest.mark.parametrize("which", [0, 2, 4])
+@pytest.mark.parametrize("kept", [0, 0.5])
+def test_a_frame_of_a_gif_whose_data_ends_early_is_refused(which: int, kept: float, magic: Any) -> None:
+    """Though its blocks are closed as they should be."""
+    blocks = list(gif_blocks(animated("GIF")))
+    place = [index for index, block in enumerate(blocks) if block[:1] == b","][which]
+    block = blocks[place]
+    head = 11 + (3 << (block[9] & 7) + 1 if block[9] & 0x80 else 0)
+    coded, at = b"", head
+    while block[at]:
+        coded += block[at + 1 : at + 1 + block[at]]
+        at += block[at] + 1
+    coded = coded[: int(len(coded) * kept)]
+    pieces = [coded[start : start + 255] for start in range(0, len(coded), 255)]
+    blocks[place] = block[:head] + b"".join(bytes([len(piece)]) + piece for piece in pieces) + b"\0"
+    assert verdict(b"".join(blocks), magic)["rule"] == "image-truncated"
+
+
+def test_what_is_no_block_of_a_gif_is_refused_and_zeros_are_counted(magic: Any) -> None:
+    """A descriptor that is overwritten would cost its frame, and Pillow looks for the next one in silence."""
+    *blocks, last = gif_blocks(animated("GIF"))
+    assert verdict(b"".join([*blocks, b"\0\0\0", last]), magic)["findings"]["skipped_bytes"] == 3
+    place = next(index for index, block in enumerate(blocks) if block[:1] == b"," and index > 3)
+    blocks[place] = b"\x2d" + blocks[place][1:]
+    assert verdict(b"".join([*blocks, last]), magic)["rule"] == "image-undecodable"
+
+
+@pytest.mark.parametrize("lossless", [False, True])
+def test_a_frame_of_a_webp_whose_data_ends_early_is_refused(lossless: bool, magic: Any) -> None:
+    """Of an animation and of a still, with every length mended."""
+    chunks = list(riff_chunks(animated("WEBP", lossless=lossless)))
+    kind, frame = chunks[-1]
+    half = len(frame) // 2 & ~1
+    cut = frame[:20] + struct.pack("<I", half - 24) + frame[24:half]
+    assert verdict(webp(*chunks[:-1], (kind, cut)), magic)["rule"] == "image-truncated"
+    [(kind, still)] = list(riff_chunks(encode(noise(SIZE), "WEBP", lossless=lossless)))
+    assert verdict(webp((kind, still[: len(still) // 2])), magic)["rule"] == "image-truncated"
+
+
+def test_what_a_webp_decoder_passes_over_is_counted(magic: Any) -> None:
+    """A frame under a name that nobody knows is no frame to anybody."""
+    *chunks, (_, frame) = riff_chunks(animated("WEBP"))
+    found = verdict(webp(*chunks, (b"XXXX", frame)), magic)["findings"]
+    assert (found["frames"], found["unknown_bytes"]) == (FRAMES - 1, 8 + len(frame) + len(frame) % 2)
