@@ -15,7 +15,8 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from sqlalchemy import delete, select, tuple_
 
@@ -53,6 +54,10 @@ class Collected:
     kept_by_store: Amount
     live_runs: int
     tenants: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of `store gc`."""
+        return asdict(self) | {"retired": dict(self.retired)}
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from contracts.digest import Digest
 from contracts.errors import BlobMissing, IntegrityError, StorageError
@@ -29,6 +30,16 @@ class DamagedBlob:
     reason: str
     set_aside: bool
     receipts: tuple[Digest, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As a finding of the command line."""
+        return {
+            "rule": "blob-damaged",
+            "reason": self.reason,
+            "digest": str(self.digest),
+            "set_aside": self.set_aside,
+            "receipts": [str(receipt) for receipt in self.receipts],
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from sqlalchemy import func, select
 
@@ -58,6 +59,21 @@ class StoreStats:
         """How often a named byte is named; 1 where nothing is shared."""
         held = self.blobs.size_bytes - self.unnamed.size_bytes
         return self.named.size_bytes / held if held else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of `store stats`."""
+        amounts = {name: asdict(getattr(self, name)) for name in _AMOUNTS}
+        shares = [{"tenant": share.tenant, "kind": share.kind.value, **asdict(share.amount)} for share in self.shares]
+        return {
+            **amounts,
+            "sharing": round(self.sharing, 3),
+            "leases": self.leases,
+            "receipts": dict(self.receipts),
+            "shares": shares,
+        }
+
+
+_AMOUNTS = ("blobs", "named", "unnamed", "damaged", "condemned", "staged")
 
 
 def stats(storage: Storage) -> StoreStats:
