@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from contracts.digest import Digest
 from contracts.errors import BlobMissing, FetchError, IntegrityError
-from contracts.ports import BlobStore
+from contracts.ports import ServedBlobs
 from contracts.records import AcquisitionRecord, Failure
 from storage.database import Database
 from storage.into_descriptor import write_at
@@ -23,7 +23,7 @@ from storage.schema import acquisition as acquisitions
 class BlobSources:
     """Reads blobs for one tenant at a time."""
 
-    def __init__(self, blobs: BlobStore, ledger: Database) -> None:
+    def __init__(self, blobs: ServedBlobs, ledger: Database) -> None:
         self._blobs = blobs
         self._ledger = ledger
 
@@ -31,13 +31,16 @@ class BlobSources:
         """Copy the blob into the descriptor `into`, from its beginning, verified while it is copied.
 
         Failures are in the record: `blob-unknown` where this tenant never acquired such bytes or the store has them no
-        more, `blob-over-limit`, and IntegrityError for damaged ones. Raises StorageError for what the disk refuses.
+        more, `blob-over-limit`, and IntegrityError for damaged ones, which are set aside. Raises StorageError for what the disk refuses.
         """
         started_at, started = time.time(), time.monotonic()
         size_bytes, failure = None, None
         try:
             size_bytes = self._copy(digest, tenant, max_bytes, into)
-        except (FetchError, IntegrityError) as error:
+        except FetchError as error:
+            failure = Failure.of(error)
+        except IntegrityError as error:
+            self._blobs.quarantine(digest)
             failure = Failure.of(error)
         return AcquisitionRecord(
             source="blob",

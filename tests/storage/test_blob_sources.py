@@ -105,6 +105,10 @@ def test_damaged_bytes_are_not_had(storage: Storage, into: int) -> None:
     record = read(storage, into)
     assert record.failure is not None
     assert (record.failure.error, record.digest) == ("IntegrityError", None)
+    assert [aside.digest for aside in storage.blobs.quarantined()] == [DIGEST]
+    again = read(storage, into)
+    assert again.failure is not None
+    assert again.failure.rule == "blob-unknown"
 
 
 def test_the_question_costs_no_scan(storage: Storage) -> None:
