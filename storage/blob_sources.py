@@ -31,7 +31,8 @@ class BlobSources:
         """Copy the blob into the descriptor `into`, from its beginning, verified while it is copied.
 
         Failures are in the record: `blob-unknown` where this tenant never acquired such bytes or the store has them no
-        more, `blob-over-limit`, and IntegrityError for damaged ones, which are set aside. Raises StorageError for what the disk refuses.
+        more, `blob-over-limit`, and IntegrityError for damaged ones, which are set aside. Raises StorageError for what
+        the disk refuses.
         """
         started_at, started = time.time(), time.monotonic()
         size_bytes, failure = None, None
