@@ -53,5 +53,8 @@ class EmbeddedEngine:
     async def settle(self) -> None:
         """Nothing is expected in it."""
 
+    async def wind_down(self, pid: int) -> None:
+        """Nothing is to be done."""
+
     def cleanup(self) -> None:
         """It leaves nothing."""

@@ -17,6 +17,8 @@ POOL = "mosaic"
 QUEUES: Mapping[str, int] = {"interactive": 1, "batch": 2}
 """The work queues with their priorities: what a person waits for goes first."""
 
+FLOW_STOP_S = 15.0  # what a flow has to close its run: cancel what is in work, record it, let its files go
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -85,6 +87,9 @@ class Part(Protocol):
 
     async def settle(self) -> None:
         """Make what others expect in it, once it is ready; again after each start."""
+
+    async def wind_down(self, pid: int) -> None:
+        """What is done before its process `pid` is told to stop."""
 
     def cleanup(self) -> None:
         """Remove what the program leaves outside of the stack's folder."""

@@ -106,6 +106,9 @@ class Postgres:
         except psycopg.Error as error:
             raise StorageError("stack-postgres", f"cannot make its databases: {type(error).__name__}") from error
 
+    async def wind_down(self, pid: int) -> None:
+        """Nothing is to be done."""
+
     def cleanup(self) -> None:
         """It leaves nothing: no socket is made."""
 

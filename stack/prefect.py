@@ -6,7 +6,9 @@ called. The server is on loopback and asks for the authentication string; flows 
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import signal
 import sys
 from collections.abc import Mapping
@@ -14,9 +16,10 @@ from datetime import datetime
 
 import httpx
 
+from sandbox.descendants import children, signal_group
 from settings.environment import environment_of, minimal_environment
 from settings.values import REPOSITORY
-from stack.part import LOOPBACK, POOL, Launch, Plan, Start
+from stack.part import FLOW_STOP_S, LOOPBACK, POOL, Launch, Plan, Start
 from stack.postgres import PREFECT_DATABASE
 
 SILENCE: Mapping[str, str] = {
@@ -45,6 +48,7 @@ POLL_S = 2.0  # how often the worker looks for runs; Prefect's default of 10 is 
 _WORKER_HEARTBEAT_S = 10
 _FLOWS_AT_A_TIME = 4
 _TIMEOUT_S = 3.0
+_LOOK_S = 0.1
 _LATE = 6  # beats or polls that may be missed
 
 
@@ -97,6 +101,9 @@ class PrefectServer:
     async def settle(self) -> None:
         """Its deployments are registered by `deploy`."""
 
+    async def wind_down(self, pid: int) -> None:
+        """Nothing is to be done."""
+
     def cleanup(self) -> None:
         """It leaves nothing."""
 
@@ -105,9 +112,9 @@ class FlowWorker:
     """The process worker of our pool. Ready: the server has its heartbeat, and it has asked for runs."""
 
     name = "flows"
-    needs: tuple[str, ...] = ("prefect", "worker")
+    needs: tuple[str, ...] = ("prefect", "worker", "s3")
     start_s = 180.0  # 5 s here
-    stop_s = 20.0  # it ends the flows that it runs, which close their runs
+    stop_s = 10.0
     stop_signal = signal.SIGTERM
 
     def __init__(self, plan: Plan) -> None:
@@ -155,6 +162,17 @@ class FlowWorker:
 
     async def settle(self) -> None:
         """Nothing is expected in it."""
+
+    async def wind_down(self, pid: int) -> None:
+        """Let the flows close their runs while ledger and server are there: the worker, when it stops, kills them."""
+        told: set[int] = set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FLOW_STOP_S):
+                while flows := children(pid):
+                    for flow in flows - told:
+                        signal_group(flow, signal.SIGTERM)
+                    told |= flows
+                    await asyncio.sleep(_LOOK_S)
 
     def cleanup(self) -> None:
         """It leaves nothing."""

@@ -132,6 +132,9 @@ class Seaweed:
     async def settle(self) -> None:
         """The bucket is there when it is ready."""
 
+    async def wind_down(self, pid: int) -> None:
+        """Nothing is to be done."""
+
     def cleanup(self) -> None:
         """Its sockets: it makes them in /tmp, whatever it is told."""
         for name in _FLAGS.values():

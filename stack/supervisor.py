@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contracts.errors import EvidenceError, NeedMissing
-from sandbox.descendants import end_all, end_orphans
+from sandbox.descendants import Orphans, end_all
 from sandbox.spawn import Child, spawn_program
 from stack.logs import keep_bounded
-from stack.part import Launch, Part, Plan, log_of
+from stack.part import FLOW_STOP_S, Launch, Part, Plan, log_of
 from stack.report import PartEvent, PartReport, PartState, Phase, ProcessOf, StackReport, advance, write_report
 
 STOPPED, FAILED = 0, 3
@@ -58,6 +58,7 @@ class Supervisor:
         self._phase = Phase.STARTING
         self._reason = ""
         self._children: list[Child] = []
+        self._orphans = Orphans(FLOW_STOP_S)
         self._over = asyncio.Event()
 
     async def run(self) -> int:
@@ -158,7 +159,7 @@ class Supervisor:
         """End what dead parts left, and keep the logs bounded."""
         for turn in range(1 << 62):
             await asyncio.sleep(_SWEEP_S)
-            end_orphans({child.pid for child in self._children if child.returncode is None})
+            self._orphans.tend({each.pid for each in self._children if each.returncode is None}, time.monotonic())
             if turn % _LOGS_EVERY == 0:
                 keep_bounded(self._plan.folder.logs)
 
@@ -180,6 +181,7 @@ class Supervisor:
     async def _stop(self, kept: _Kept) -> None:
         child = kept.child
         if child is not None and child.returncode is None:
+            await kept.part.wind_down(child.pid)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, kept.part.stop_signal)  # of the program alone: it ends its own children in order
             with contextlib.suppress(TimeoutError):
