@@ -35,14 +35,15 @@ class Analysis:
 
     run: str
     results: list[QuestionResult]
-    report: Path
+    report: Path | None
     seconds: float
     whole: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """The object of `run` and `demo`."""
         questions = [result.to_json() for result in self.results]
-        return {"run": self.run, "questions": questions, "report": str(self.report), "seconds": round(self.seconds, 3)}
+        report = None if self.report is None else str(self.report)
+        return {"run": self.run, "questions": questions, "report": report, "seconds": round(self.seconds, 3)}
 
     @property
     def exit_code(self) -> int:
@@ -58,7 +59,8 @@ class Analysis:
         print(f"{told}; {self.seconds:.1f} s" + (f"; {reused} answered from the ledger" if reused else ""))
         if any(result.engine.calibration_model for result in self.results):
             print("answers are the calibration model's: it knows shapes, tones and motion, and is not for evidence")
-        print(f"report: {self.report}")
+        if self.report is not None:
+            print(f"report: {self.report}")
 
 
 def print_results(run: str, results: list[QuestionResult]) -> None:

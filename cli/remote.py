@@ -48,7 +48,8 @@ async def analyse_remotely(settings: Settings, bundle: str, options: Mapping[str
             results = await in_thread(lambda: list(storage.runs.results(run)))
         finally:
             storage.close()
-    report = settings.reports / f"{run}.html"
+    written = settings.reports / f"{run}.html"
+    report = written if await in_thread(written.exists) else None  # a flow that was stopped has written none
     return Analysis(run, results, report, time.monotonic() - begin, whole=state["type"] == "COMPLETED")
 
 
@@ -66,19 +67,21 @@ async def _follow(
 ) -> tuple[str | None, dict[str, Any]]:
     """The run's id, where it had begun, and the final state of the flow run."""
     run: str | None = None
-    told = ""
+    told: tuple[str, int] | None = None
     while True:
         state: dict[str, Any] = (await api.get(f"/flow_runs/{flow_run}"))["state"]
         if run is None and state["type"] not in ("SCHEDULED", "PENDING"):
             run = await _run_of(api, flow_run)
-        now = str(state["name"]).lower()
+        now, tenths = str(state["name"]).lower(), 0
+        shown = now
         if run is not None:
             with suppress(InputError):  # it is about to be written
                 known = await in_thread(lambda name: storage.runs.get(name, tenant=tenant), run)
-                now = f"{run}: {known.done}/{known.questions} {now}"
-        if now != told and not quiet:
-            say(f"mosaic: {now}")
-        told = now
+                tenths = 10 * known.done // max(1, known.questions)
+                shown = f"{run}: {known.done}/{known.questions} {now}"
+        if (now, tenths) != told and not quiet:
+            say(f"mosaic: {shown}")
+        told = now, tenths
         if state["type"] in _ENDED:
             return run, state
         await asyncio.sleep(_LOOK_S)

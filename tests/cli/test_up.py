@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from contracts.version import VERSION
+from sandbox.descendants import children as children_of_process
 from sandbox.process_start import process_start
 from stack.folder import StackFolder
 from stack.ports import listening
@@ -180,30 +181,71 @@ def test_mended(mosaic: Mosaic, victims: list[str]) -> None:
     assert not any(before[name].is_alive for name in victims)
 
 
-def test_supervisor_killed(mosaic: Mosaic) -> None:
-    """kill -9 of the supervisor takes everything with it, in whatever session it is; `status` says so, and `up` brings
-    back a stack with what it held, at the same addresses."""
+def _many(folder: Path) -> Path:
+    """A bundle that is in work for longer than any test waits."""
+    return write_bundle(folder, *(ask(f"q{n}", {"image": "circle.png"}, max_output_tokens=n + 2) for n in range(900)))
+
+
+def _in_work(mosaic: Mosaic) -> Any:
+    """The latest run, if some of its questions have been answered and others not."""
+    run = mosaic("status", "--json").object["runs"][0]
+    return run if run["state"] == "running" and 0 < run["done"] < run["questions"] else None
+
+
+def test_down(mosaic: Mosaic, tmp_path: Path) -> None:
+    """A flow that is in work closes its run; then everything is stopped, shown by processes and ports, and the data
+    stay; a second `down` has nothing to do."""
     before = _report(mosaic)
-    os.kill(before.supervisor.pid, signal.SIGKILL)
-    until(lambda: not _left(mosaic.home, before), "nothing left")
+    process = mosaic.start("run", _many(tmp_path), "--remote")
+    try:
+        until(lambda: _in_work(mosaic), "a run in work")
+        down = mosaic("down", "--json")
+    finally:
+        out, err = process.communicate(timeout=60)
+    assert (down.code, down.object["was_up"], down.object["left"]) == (0, True, []), down.err
+    assert process.returncode in (1, 3), (out, err)  # whether it saw the end depends on who was faster
+    assert _left(mosaic.home, before) == []
+    assert (mosaic.home / "stack" / "postgres" / "data").is_dir()
     status = mosaic("status", "--json")
     assert (status.code, status.object["state"]) == (3, "down")
     assert status.object["ledger"] != "ready"
+    again = mosaic("down", "--json")
+    assert (again.code, again.object["was_up"], again.object["left"]) == (0, False, [])
+
+
+def test_up_again(stack: tuple[Mosaic, Any]) -> None:
+    """The stack has what it held, at the same addresses: the run that was stopped has ended, with a result for every
+    question, and all receipts verify."""
+    mosaic, told = stack
     up = mosaic("up", "--json")
     assert (up.code, up.object["already"]) == (0, False), up.err
-    assert {part["name"]: part["url"] for part in up.object["parts"]} == {part.name: part.url for part in before.parts}
+    assert {part["name"]: part["url"] for part in up.object["parts"]} == {
+        part["name"]: part["url"] for part in told["parts"]
+    }
+    stopped = mosaic("status", "--json").object["runs"][0]
+    assert (stopped["state"], stopped["done"]) == ("finished", stopped["questions"])
+    results = mosaic("results", stopped["run"], "--format", "jsonl").objects
+    assert {(each["outcome"], each["rule"]) for each in results} == {("complete", None), ("canceled", "canceled")}
     assert mosaic("receipts", "verify", "--all").code == 0
 
 
-def test_down(mosaic: Mosaic) -> None:
-    """Everything is stopped, shown by processes and ports; the data stay; a second `down` has nothing to do."""
+def test_supervisor_killed(mosaic: Mosaic, tmp_path: Path) -> None:
+    """kill -9 of the supervisor takes everything with it, in whatever session it is, also a flow that is in work."""
     before = _report(mosaic)
+    process = mosaic.start("run", _many(tmp_path), "--remote", "--again")
+    try:
+        until(lambda: _in_work(mosaic), "a run in work")
+        flows = before.processes()["flows"].pid
+        in_work = children_of_process(flows)
+        os.kill(before.supervisor.pid, signal.SIGKILL)
+    finally:
+        process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert in_work
+    until(lambda: not _left(mosaic.home, before), "nothing left")
+    assert not any(map(process_start, in_work))
     down = mosaic("down", "--json")
-    assert (down.code, down.object["was_up"], down.object["left"]) == (0, True, []), down.err
-    assert _left(mosaic.home, before) == []
-    assert (mosaic.home / "stack" / "postgres" / "data").is_dir()
-    again = mosaic("down", "--json")
-    assert (again.code, again.object["was_up"], again.object["left"]) == (0, False, [])
+    assert (down.code, down.object["was_up"], down.object["left"]) == (0, False, [])
 
 
 def test_guardian_killed(home: Path, tmp_path: Path) -> None:
