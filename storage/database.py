@@ -45,7 +45,7 @@ class Database:
         Raises StorageError. `ledger-conflict` can only come where foreign hands write too: ours take their locks in
         one order (storage/postgresql_database).
         """
-        with self._queue(), database_errors("write"), self._writing.begin() as tx:
+        with database_errors("write"), self._writing.connect() as tx, self._queue(), tx.begin():
             yield tx
 
     @contextmanager
