@@ -188,8 +188,8 @@ def _many(folder: Path) -> Path:
 
 def _in_work(mosaic: Mosaic) -> Any:
     """The latest run, if some of its questions have been answered and others not."""
-    run = mosaic("status", "--json").object["runs"][0]
-    return run if run["state"] == "running" and 0 < run["done"] < run["questions"] else None
+    runs = mosaic("status", "--json").object["runs"]
+    return next((run for run in runs[:1] if run["state"] == "running" and 0 < run["done"] < run["questions"]), None)
 
 
 def test_down(mosaic: Mosaic, tmp_path: Path) -> None:
@@ -200,8 +200,9 @@ def test_down(mosaic: Mosaic, tmp_path: Path) -> None:
     try:
         until(lambda: _in_work(mosaic), "a run in work")
         down = mosaic("down", "--json")
-    finally:
         out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (down.code, down.object["was_up"], down.object["left"]) == (0, True, []), down.err
     assert process.returncode in (1, 3), (out, err)  # whether it saw the end depends on who was faster
     assert _left(mosaic.home, before) == []
@@ -238,8 +239,9 @@ def test_supervisor_killed(mosaic: Mosaic, tmp_path: Path) -> None:
         flows = before.processes()["flows"].pid
         in_work = children_of_process(flows)
         os.kill(before.supervisor.pid, signal.SIGKILL)
-    finally:
         process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 3
     assert in_work
     until(lambda: not _left(mosaic.home, before), "nothing left")
