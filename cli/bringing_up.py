@@ -15,7 +15,7 @@ from settings.values import Settings
 from stack.control import launch, supervisor_log, take_down, try_now
 from stack.folder import StackFolder, StorageOf
 from stack.main import ALREADY, plan_of
-from stack.report import Phase, StackReport, last_report, running_report
+from stack.report import PartState, Phase, StackReport, last_report, running_report
 from stack.storage import check_storage, write_storage
 
 UP_S = 420.0  # over what the slowest chain of parts is given
@@ -48,13 +48,16 @@ def _started(settings: Settings, folder: StackFolder, storage: StorageOf | None)
     guardian = launch(folder)
     with _taken_down_unless_up(folder):
         told: dict[str, str] = {}
+        deployed = False
         while time.time() < begin + UP_S:
             report = running_report(folder)
             _say_progress(report, told)
-            if report is not None and report.phase is Phase.UP:
+            if report is not None and not deployed and _is_ready(report, "prefect"):
                 if storage is StorageOf.STACK:
                     write_storage(plan_of(settings, report.ports))
-                _deploy(settings, folder, report)
+                _deploy(settings, folder, report)  # while the worker of flows still starts
+                deployed = True
+            elif report is not None and report.phase is Phase.UP:
                 return report
             code = guardian.poll()
             if code is not None and code != ALREADY:
@@ -97,6 +100,10 @@ def _mended(settings: Settings, folder: StackFolder, report: StackReport) -> Sta
         time.sleep(_LOOK_S)
     broken = ", ".join(f"{part.report.name}: {part.not_ready}" for part in parts if part.not_ready) or "see the logs"
     raise NeedMissing("stack-mend", f"not ready within {MEND_S:g} s: {broken}; logs are in {folder.logs}")
+
+
+def _is_ready(report: StackReport, name: str) -> bool:
+    return any(part.name == name and part.state is PartState.READY for part in report.parts)
 
 
 def _say_progress(report: StackReport | None, told: dict[str, str]) -> None:
