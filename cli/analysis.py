@@ -107,7 +107,7 @@ async def _opened(
         from cli.prefect_server import check_reachable, prefect_server
 
         if settings.prefect_api_url is not None:
-            await check_reachable(settings.prefect_api_url)
+            await check_reachable(settings.prefect_api_url, settings.prefect_api_auth_string)
             yield await stack.enter_async_context(opening), settings.prefect_api_url
             return
         run, api_url = await enter_together(stack, opening, prefect_server(settings.prefect, settings.logs))

@@ -22,7 +22,8 @@ from contracts.errors import NeedMissing
 from contracts.locator import redact_url
 from sandbox.spawn import Child, spawn_program
 from settings.environment import minimal_environment
-from stack.prefect import SERVER
+from settings.secret import Secret
+from stack.prefect import SERVER, authorization
 
 START_SECONDS = 120.0  # 9-14 s here, and several times that on a busy machine
 _POLL_SECONDS = 0.2
@@ -66,16 +67,22 @@ def _database_folder(home: Path, logs: Path) -> Iterator[Path]:
             yield home
 
 
-async def check_reachable(api_url: str) -> None:
-    """Raise NeedMissing unless a Prefect server answers at `api_url`."""
+async def check_reachable(api_url: str, auth: Secret | None) -> None:
+    """Raise NeedMissing unless a Prefect server answers at `api_url` and lets us in."""
+    headers = {} if auth is None else authorization(auth.reveal())
     try:
-        async with httpx.AsyncClient(trust_env=False, timeout=_REACH_SECONDS) as client:
-            status = (await client.get(f"{api_url}/health")).status_code
+        async with httpx.AsyncClient(trust_env=False, timeout=_REACH_SECONDS, headers=headers) as client:
+            status = (await client.get(f"{api_url}/admin/version")).status_code
     except (httpx.TransportError, httpx.InvalidURL) as error:
         told = f"no Prefect server answers at {redact_url(api_url)} ({type(error).__name__})"
         raise NeedMissing("prefect-server", f"{told}: start it, unset PREFECT_API_URL, or use --direct") from None
+    if status == httpx.codes.UNAUTHORIZED:
+        told = "Prefect's server refuses the authentication string: set MOSAIC_PREFECT_API_AUTH_STRING"
+        raise NeedMissing("prefect-server", told)
     if status != httpx.codes.OK:
-        raise NeedMissing("prefect-server", f"expected status 200 from {redact_url(api_url)}/health, got {status}")
+        raise NeedMissing(
+            "prefect-server", f"expected status 200 from {redact_url(api_url)}/admin/version, got {status}"
+        )
 
 
 async def _until_healthy(server: Child, api_url: str, log: Path) -> None:

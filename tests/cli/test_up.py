@@ -10,6 +10,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,21 @@ def test_run_remote(mosaic: Mosaic, tmp_path: Path) -> None:
     assert status.code == 0, status.err
     assert [each["run"] for each in status.object["runs"]] == [direct.object["run"], remote.object["run"]]
     assert {(each["state"], each["done"], each["questions"]) for each in status.object["runs"]} == {("finished", 2, 2)}
+
+
+def test_a_configured_server(stack: tuple[Mosaic, Any], tmp_path: Path) -> None:
+    """A run of this process shows itself on a server that is configured, if the authentication string is right; where
+    it is wrong, that is said before anything is started."""
+    mosaic, told = stack
+    path = write_bundle(tmp_path, GOOD)
+    configured = {"PREFECT_API_URL": told["api"]}
+    right = replace(mosaic, variables=configured | {"PREFECT_API_AUTH_STRING": Path(told["auth_file"]).read_text()})
+    assert right("run", path, "--json").code == 0
+    for options in (["--remote"], []):
+        wrong = replace(mosaic, variables=configured | {"PREFECT_API_AUTH_STRING": "mosaic:wrong"})
+        refused = wrong("run", path, *options)
+        assert (refused.code, refused.err.count("authentication string"), "Traceback" in refused.err) == (3, 1, False)
+    assert right("up").code == 2
 
 
 def test_refused_before_it_is_submitted(mosaic: Mosaic, tmp_path: Path) -> None:
