@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from subprocess import Popen
 
 from cli.deployments import register
 from cli.output import say
@@ -46,7 +47,7 @@ def _started(settings: Settings, folder: StackFolder, storage: StorageOf | None)
     say("mosaic: starting it; some 30 s")
     begin = time.time()
     guardian = launch(folder)
-    with _taken_down_unless_up(folder):
+    with _taken_down_unless_up(folder, guardian):
         told: dict[str, str] = {}
         deployed = False
         while time.time() < begin + UP_S:
@@ -67,12 +68,13 @@ def _started(settings: Settings, folder: StackFolder, storage: StorageOf | None)
 
 
 @contextmanager
-def _taken_down_unless_up(folder: StackFolder) -> Iterator[None]:
+def _taken_down_unless_up(folder: StackFolder, guardian: Popen[bytes]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        say("mosaic: taking everything down again")
-        take_down(folder)
+        if guardian.poll() != ALREADY:  # what another `up` started is not ours to stop
+            say("mosaic: taking everything down again")
+            take_down(folder)
         raise
 
 

@@ -157,8 +157,8 @@ def _check_passable(user: str, paths: Iterable[Path]) -> None:
     for path in paths:
         for parent in path.resolve().parents:
             found = parent.stat()
-            mine = {found.st_uid: stat.S_IXUSR}.get(entry.pw_uid, stat.S_IXOTH)
-            if not found.st_mode & mine:
+            needed = stat.S_IXUSR if found.st_uid == entry.pw_uid else stat.S_IXOTH
+            if not found.st_mode & needed:
                 raise NeedMissing(
                     "stack-postgres",
                     f"PostgreSQL does not run as root, and its user {user} cannot pass through {parent}: "
