@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from settings.environment import environment_of, minimal_environment
@@ -18,6 +18,7 @@ from stack.ports import listening
 from stack.report import ProcessOf, StackReport, is_supervised, last_report, running_report
 
 DOWN_S = 90.0  # over the sum of what the parts are given to stop
+SWEEP_S = 15.0
 _LOOK_S = 0.1
 _SWEEP = REPOSITORY / "sandbox" / "run_and_sweep.py"
 
@@ -56,11 +57,11 @@ def try_now(report: StackReport) -> None:
 def take_down(folder: StackFolder, tell: Tell = lambda _report: None) -> list[str]:
     """Stop the stack in order and wait until nothing is left; returns what is left all the same.
 
-    `tell` is called with what the supervisor says meanwhile. Without a supervisor, what a killed one could leave is
-    ended."""
+    `tell` is called with what the supervisor says meanwhile. One that does not come to its end is killed, so that its
+    guardian sweeps; what a killed one could leave is ended."""
     report = last_report(folder)
-    end = time.monotonic() + DOWN_S
     asked: ProcessOf | None = None
+    end = time.monotonic() + DOWN_S
     while is_supervised(folder) and time.monotonic() < end:
         running = running_report(folder)
         if running is not None and running.supervisor != asked:  # a supervisor that only just started has said nothing
@@ -70,18 +71,21 @@ def take_down(folder: StackFolder, tell: Tell = lambda _report: None) -> list[st
         time.sleep(_LOOK_S)
     if report is None:
         return []
-    while survivors(report) and time.monotonic() < end:  # the guardian sweeps after the supervisor's end
-        if not is_supervised(folder):
+    ports = report.ports if asked is not None else {}  # of a stack that was down, others may have them by now
+    end = time.monotonic() + SWEEP_S
+    while survivors(report, ports) and time.monotonic() < end:
+        _send(report.supervisor, signal.SIGKILL)
+        if not report.guardian.is_alive:  # else it is sweeping
             for process in report.processes().values():
-                _send(process, signal.SIGKILL if not report.guardian.is_alive else signal.SIGTERM)
+                _send(process, signal.SIGKILL)
         time.sleep(_LOOK_S)
-    return survivors(report)
+    return survivors(report, ports)
 
 
-def survivors(report: StackReport) -> list[str]:
-    """What still runs or listens of a stack that is to be gone."""
+def survivors(report: StackReport, ports: Mapping[str, int]) -> list[str]:
+    """What still runs of a stack that is to be gone, and which of `ports` still answer."""
     alive = [f"{name} (process {each.pid})" for name, each in report.processes().items() if each.is_alive]
-    return alive + [f"port {port} ({name})" for name, port in listening(report.ports).items()]
+    return alive + [f"port {port} ({name})" for name, port in listening(ports).items()]
 
 
 def _send(process: ProcessOf, number: signal.Signals) -> None:

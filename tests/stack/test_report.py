@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from stack.control import survivors, take_down
 from stack.folder import StackFolder
 from stack.report import (
     TRANSITIONS,
@@ -87,3 +91,22 @@ def test_what_the_dead_said(folder: StackFolder) -> None:
         assert (running_report(folder), last_report(folder)) == (None, None)
     finally:
         os.close(lock)
+
+
+def test_taken_down_without_a_supervisor(folder: StackFolder) -> None:
+    """What the last report names is ended; a port that another program has by now is not taken for ours."""
+    with socket.create_server(("127.0.0.1", 0)) as other, subprocess.Popen(["sleep", "600"]) as left:
+        mark = ProcessOf.of(left.pid)
+        port = other.getsockname()[1]
+        write_report(folder.report, StackReport(Phase.UP, "", time.time(), mark, mark, {"s3": port}, ()))
+        assert survivors(_report(mark), {"s3": port}) == [
+            f"supervisor (process {left.pid})",
+            f"guardian (process {left.pid})",
+            f"port {port} (s3)",
+        ]
+        ending = threading.Thread(target=left.wait)  # who started it would reap it
+        ending.start()
+        assert take_down(folder) == []
+        ending.join(30)
+        assert left.returncode == -signal.SIGKILL
+    assert take_down(folder) == []
