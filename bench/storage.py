@@ -31,14 +31,13 @@ from pathlib import Path
 
 from contracts.artifact import Artifact, Modality
 from contracts.digest import Digest
-from settings.secret import Secret
 from storage.disk_blobs import DiskBlobStore
 from storage.file_lock import file_lock
 from storage.home import open_storage
 from storage.incoming import sync_directory
 from storage.s3_blobs import S3BlobStore, S3Store
-from storage.s3_client import S3Access, S3Client
-from tests.services.seaweed import ACCESS_KEY, SECRET_KEY, running_seaweed
+from storage.s3_client import S3Client
+from tests.services.seaweed import access_of, running_seaweed
 
 BLOB_BYTES, BLOBS, WRITERS = 100_000, 400, 4
 READ_BYTES = 64 << 20
@@ -215,15 +214,7 @@ def s3(rounds: int) -> None:
     """Ours against boto3, which sends the same digest and asks for the same condition; both may use eight threads."""
     with tempfile.TemporaryDirectory() as name, running_seaweed(Path(name)) as server:
         server.bucket("bench")
-        access = S3Access(
-            endpoint_url=server.url,
-            region="us-east-1",
-            access_key_id=Secret(ACCESS_KEY),
-            secret_access_key=Secret(SECRET_KEY),
-            session_token=None,
-            connect_s=5.0,
-            idle_s=60.0,
-        )
+        access = access_of(server.url)
         store = S3BlobStore(access, S3Store("bench"), spool=Path(name) / "spool")
         client, blobs = S3Client(access), fresh_blobs(S3_BLOBS)
 

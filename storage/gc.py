@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -22,7 +22,6 @@ from sqlalchemy import delete, select, tuple_
 
 from contracts.digest import Digest
 from contracts.errors import StorageRefused
-from contracts.ports import StoredBlob
 from contracts.retention import Retention
 from storage.database import Database
 from storage.home import Storage
@@ -34,7 +33,7 @@ from storage.schema import lease as leases
 from storage.stats import Amount
 
 GRACE_S = 3_600.0
-_CLOCKS_DIFFER_S = 60.0  # of hosts and stores that share a ledger
+CLOCKS_DIFFER_S = 60.0  # those of hosts and stores that share a ledger; and a disk's times are some ms old
 _ROWS_AT_ONCE = 500
 
 
@@ -70,7 +69,13 @@ class _References:
 
 
 def collect(
-    storage: Storage, retention: Retention, now: float, *, grace_s: float = GRACE_S, delete_blobs: bool = False
+    storage: Storage,
+    retention: Retention,
+    now: float,
+    *,
+    grace_s: float = GRACE_S,
+    clocks_differ_s: float = CLOCKS_DIFFER_S,
+    delete_blobs: bool = False,
 ) -> Collected:
     """One collection; without `delete_blobs` nothing is written, only told. Safe beside live runs and other collectors.
 
@@ -80,7 +85,8 @@ def collect(
     references = _references(storage, retention, now)
     sizes = {blob.digest: blob for blob in storage.blobs.blobs()}
     condemned = dict(storage.blobs.condemned())
-    ended = _end_phase(storage, references.kept, condemned, sizes, now, grace_s, delete_blobs)
+    plan = _plan(storage, references.kept, condemned, now, grace_s, clocks_differ_s)
+    ended = _end_phase(storage, plan, condemned, delete_blobs)
     doomed = [
         blob
         for digest, blob in sizes.items()
@@ -94,7 +100,7 @@ def collect(
     return Collected(
         retired=Counter(tenant for _, tenant in references.retiring),
         condemned=Amount.of(blob.size_bytes for blob in doomed),
-        **{name: Amount.of(sizes) for name, sizes in ended.items()},
+        **{name: Amount.of(sizes[each].size_bytes for each in which if each in sizes) for name, which in ended.items()},
         live_runs=len(_starts_of_live_runs(storage)),
         tenants=tuple(sorted(references.tenants)),
     )
@@ -125,33 +131,40 @@ def _leased(storage: Storage) -> set[Digest]:
         return {Digest.parse(digest) for digest in rows}
 
 
-def _end_phase(
+def _plan(
     storage: Storage,
     kept: Collection[Digest],
-    condemned: dict[Digest, float],
-    sizes: dict[Digest, StoredBlob],
+    condemned: Mapping[Digest, float],
     now: float,
     grace_s: float,
-    delete_blobs: bool,
-) -> dict[str, list[int]]:
-    """Phase 2 for what earlier collections condemned; the sizes of the blobs by what became of them."""
-    used = {digest for _, named in _inspections(storage.ledger) for digest in named} & condemned.keys()
+    clocks_differ_s: float,
+) -> dict[Digest, str]:
+    """What is to become of each blob that earlier collections condemned."""
+    used = {digest for _, named in _inspections(storage.ledger) for digest in named} if condemned else set()
     starts = _starts_of_live_runs(storage)
-    ended: dict[str, list[int]] = {"spared": [], "deleted": [], "waiting": [], "kept_by_store": []}
+    rest_s = max(grace_s, storage.blobs.settle_s)
+    plan = {}
     for digest, since in condemned.items():
-        what = "deleted"
-        if digest in kept or digest in used:
-            what = "spared"
-            if delete_blobs:
-                storage.blobs.spare(digest)
-        elif now - since < max(grace_s, storage.blobs.settle_s) or any(at <= since + _CLOCKS_DIFFER_S for at in starts):
-            what = "waiting"
-        elif delete_blobs:
+        is_waited_for = now - since < rest_s or any(started <= since + clocks_differ_s for started in starts)
+        plan[digest] = "spared" if digest in kept or digest in used else "waiting" if is_waited_for else "deleted"
+    return plan
+
+
+def _end_phase(
+    storage: Storage, plan: Mapping[Digest, str], condemned: Mapping[Digest, float], delete_blobs: bool
+) -> dict[str, list[Digest]]:
+    """Phase 2; the blobs by what became of them."""
+    ended: dict[str, list[Digest]] = {"spared": [], "deleted": [], "waiting": [], "kept_by_store": []}
+    for digest, what in plan.items():
+        became = what
+        if delete_blobs and what == "spared":
+            storage.blobs.spare(digest)
+        elif delete_blobs and what == "deleted":
             try:
-                what = "deleted" if storage.blobs.delete_condemned(digest, since) else "spared"
+                became = "deleted" if storage.blobs.delete_condemned(digest, condemned[digest]) else "spared"
             except StorageRefused:
-                what = "kept_by_store"
-        ended[what].append(sizes[digest].size_bytes if digest in sizes else 0)
+                became = "kept_by_store"
+        ended[became].append(digest)
     return ended
 
 

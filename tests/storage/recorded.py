@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contracts.digest import Digest, canonical_digest
-from contracts.receipt import BundleRecord, Receipt
+from contracts.receipt import BundleRecord, LeaseRecord, Receipt
 from storage.home import Storage
 from storage.runs import RunStart
-from tests.receipt_samples import ENGINE, NOW, TENANT, changed, draft, receipt, result_of
+from tests.receipt_samples import ENGINE, IMAGE, NOW, TENANT, artifact, changed, draft, receipt, result_of
 
 
 def recorded(
@@ -23,8 +23,12 @@ def recorded(
     attempt = f"attempt-{canonical_digest([run, tenant]).hex[:8]}"
     storage.runs.start(RunStart(run, bundle, Digest.of(b"bundle"), tenant, ENGINE, [("q1", {})]), now)
     storage.receipts.open_attempt(changed(draft(run=run, attempt=attempt), **identity), now)
-    done: Receipt = changed(receipt(storage.blobs, run=run, attempt=attempt), **identity)
+    storage.blobs.put(IMAGE)
+    held = storage.staging.acquire(artifact(IMAGE), tenant=tenant, holder=f"{run}/{attempt}", now=now, ttl_s=60.0)
+    leases = (LeaseRecord(id=held.lease.id, fence=held.lease.fence),)
+    done: Receipt = changed(receipt(storage.blobs, run=run, attempt=attempt), **identity, leases=leases)
     named = storage.receipts.append(done, result_of(done), now)
+    storage.staging.release(held.lease.id, now)
     if finished:
         storage.runs.finish(run, now)
     return named
