@@ -96,9 +96,22 @@ def _last_line(log: Path) -> str:
 
 
 async def _zombies(api: PrefectApi) -> None:
-    """A flow run that beat once and then neither beats nor ends is crashed: its worker died."""
+    """A flow run that beat once and then neither beats nor ends is crashed: its worker died.
+
+    An automation that is there as it should be is left alone: to change it makes the server forget whose heartbeats it
+    was waiting for."""
+    wanted = _zombie_automation()
+    known = await api.post("/automations/filter", {"automations": {"name": {"any_": [ZOMBIES]}}})
+    if not known:
+        await api.post("/automations/", wanted)
+    elif not _is_as(known[0], wanted):
+        await api.change("PUT", f"/automations/{known[0]['id']}", wanted)
+
+
+def _zombie_automation() -> dict[str, Any]:
     ends = [f"{_RUNS}.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")]
-    automation = {
+    within = _MISSED * HEARTBEAT_S
+    return {
         "name": ZOMBIES,
         "description": "A flow run whose process died says nothing more; Prefect would show it as running for ever.",
         "enabled": True,
@@ -110,19 +123,17 @@ async def _zombies(api: PrefectApi) -> None:
             "expect": [f"{_RUNS}.heartbeat", *ends],
             "for_each": ["prefect.resource.id"],
             "threshold": 1,
-            "within": _MISSED * HEARTBEAT_S,
+            "within": within,
         },
-        "actions": [
-            {
-                "type": "change-flow-run-state",
-                "state": "CRASHED",
-                "message": f"No heartbeat for {_MISSED * HEARTBEAT_S} s.",
-            }
-        ],
+        "actions": [{"type": "change-flow-run-state", "state": "CRASHED", "message": f"No heartbeat for {within} s."}],
         "tags": ["mosaic"],
     }
-    known = await api.post("/automations/filter", {"automations": {"name": {"any_": [ZOMBIES]}}})
-    if known:
-        await api.change("PUT", f"/automations/{known[0]['id']}", automation)
-    else:
-        await api.post("/automations/", automation)
+
+
+def _is_as(found: Any, wanted: Any) -> bool:
+    """Whether what the server has holds all of `wanted`; it keeps some lists in another order."""
+    if isinstance(wanted, dict):
+        return all(name in found and _is_as(found[name], value) for name, value in wanted.items())
+    if isinstance(wanted, list):
+        return len(found) == len(wanted) and all(any(_is_as(each, value) for each in found) for value in wanted)
+    return bool(found == wanted)

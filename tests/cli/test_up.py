@@ -95,17 +95,20 @@ def test_deployed(stack: tuple[Mosaic, Any]) -> None:
     """prefect.yaml is registered with its queues and schedules, and so is the automation that ends zombies; to deploy
     again makes nothing twice."""
     mosaic, told = stack
+    auth = authorization(Path(told["auth_file"]).read_text())
+    with httpx.Client(trust_env=False, headers=auth) as client:
+        before = client.post(f"{told['api']}/automations/filter", json={}).json()
     again = mosaic("deploy", "--json")
     assert again.code == 0, again.err
     names = {each["deployment"]: each["queue"] for each in again.object["deployments"]}
     assert names["analyze-bundle"] == "interactive"
     assert names["nightly-bundle"] == "batch"
-    auth = authorization(Path(told["auth_file"]).read_text())
     with httpx.Client(trust_env=False, headers=auth) as client:
         automations = client.post(f"{told['api']}/automations/filter", json={}).json()
         deployments = client.post(f"{told['api']}/deployments/filter", json={}).json()
         queues = client.post(f"{told['api']}/work_pools/mosaic/queues/filter", json={}).json()
     assert [each["name"] for each in automations] == [again.object["automation"]]
+    assert automations == before  # changed, it would forget whose heartbeats it waits for
     assert sorted(each["name"] for each in deployments) == sorted(names)
     assert {each["version"] for each in deployments} == {VERSION}
     schedules = {each["name"]: each["schedules"] for each in deployments}
