@@ -99,6 +99,9 @@ _MAGIC_NAMES = {
 """libmagic's other names for types we accept."""
 _FAMILIES = {"image/heif": frozenset({"image/heic", "image/avif"})}
 """What libmagic says of a file whose coding it does not look for, and what that may turn out to be."""
+_SOUND_ALONE = {"video/mp4": "audio/mp4"}
+"""What a part that is to be sound is taken for: most brands of MP4 do not say whether there is a picture. The decoder
+refuses one that has."""
 _NO_OPINION = frozenset({"application/octet-stream", "application/x-empty"})
 
 _NAMED = {
@@ -146,7 +149,7 @@ def agreed_type(head: bytes, magic_name: str, modality: Modality) -> MediaType:
         raise MediaRejected("type-not-accepted", f"{ours or theirs} is not an accepted media type")
     if ours != theirs and ours not in _FAMILIES.get(theirs, ()):
         raise MediaRejected("type-disagreement", f"our table says {ours}, libmagic says {theirs}")
-    media_type = MEDIA_TYPES[ours]
+    media_type = MEDIA_TYPES[_SOUND_ALONE.get(ours, ours) if modality is Modality.AUDIO else ours]
     if modality not in media_type.modalities:
         raise MediaRejected("type-modality", f"{ours} cannot be a part of kind {modality.value}")
     return media_type

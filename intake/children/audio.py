@@ -19,13 +19,12 @@ CODECS = {
     | {"pcm_mulaw", "pcm_alaw"},
     "audio/flac": frozenset({"pcm_s8", "pcm_s16", "pcm_s24"}),
     "audio/ogg": frozenset({"vorbis", "opus"}),
-    "audio/mpeg": frozenset({"mp3"}),
 }
-_FORMATS = {"WAV": "audio/wav", "WAVEX": "audio/wav", "FLAC": "audio/flac", "OGG": "audio/ogg", "MP3": "audio/mpeg"}
+_FORMATS = {"WAV": "audio/wav", "WAVEX": "audio/wav", "FLAC": "audio/flac", "OGG": "audio/ogg"}
 _CODECS = {
     **{"PCM_U8": "pcm_u8", "PCM_S8": "pcm_s8", "PCM_16": "pcm_s16", "PCM_24": "pcm_s24", "PCM_32": "pcm_s32"},
     **{"FLOAT": "pcm_f32", "DOUBLE": "pcm_f64", "ULAW": "pcm_mulaw", "ALAW": "pcm_alaw"},
-    **{"VORBIS": "vorbis", "OPUS": "opus", "MPEG_LAYER_III": "mp3"},
+    **{"VORBIS": "vorbis", "OPUS": "opus"},
 }
 """No ADPCM: libsndfile 1.2.2's decoders of it overflow (CVE-2026-37555)."""
 
@@ -35,7 +34,7 @@ _COUNT_UNKNOWN = 1 << 60  # libsndfile's SF_COUNT_MAX and its neighbours: the he
 
 def prepare() -> None:
     """Warm what soundfile loads on first use. Call once, before the confinement."""
-    for form in ("WAV", "FLAC", "OGG", "MP3"):
+    for form in ("WAV", "FLAC", "OGG"):
         out = io.BytesIO()
         soundfile.write(out, numpy.zeros(1_000, "int16"), 16_000, format=form)
         soundfile.read(io.BytesIO(out.getvalue()))

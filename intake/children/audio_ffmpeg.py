@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import av
+from av.stream import Disposition
 
 from contracts.artifact import MediaType
 from contracts.errors import MediaRejected
@@ -14,8 +15,12 @@ from intake.children import ffmpeg
 from intake.children.claims import container_claims
 from intake.children.source import Source
 
-MEDIA_TYPES = frozenset({"audio/mp4", "audio/aac"})
-CODECS = {"audio/mp4": frozenset({"aac", "alac"}), "audio/aac": frozenset({"aac"})}
+CODECS = {
+    "audio/mp4": frozenset({"aac", "alac"}),
+    "audio/aac": frozenset({"aac"}),
+    "audio/mpeg": frozenset({"mp3"}),  # libsndfile stops at a length that it guesses, and loses most of some
+}
+MEDIA_TYPES = frozenset(CODECS)
 _CLAIM_SLACK_S = 1  # encoders pad and prime, and a bit rate is an estimate
 
 
@@ -78,8 +83,10 @@ class _Run:
 
 
 def _choose(container: av.container.InputContainer, media_type: MediaType, limits: Limits) -> Any:
-    """The one audio stream; a cover picture beside it stays undecoded."""
+    """The one audio stream; a cover picture beside it stays undecoded, moving ones are another kind of part."""
     sounds = container.streams.audio
+    if any(not each.disposition & Disposition.attached_pic for each in container.streams.video):
+        raise MediaRejected("audio-streams", "a video beside the sound: it is no part of kind audio")
     if len(sounds) != 1:
         raise MediaRejected("audio-streams", f"{len(sounds)} sounds among {len(container.streams)} streams, expected 1")
     stream = sounds[0]

@@ -22,6 +22,11 @@ _RESYNC_BYTES = 1 << 16  # how far behind a damaged frame the next is looked for
 _MP3_RATES = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (11_025, 12_000, 8_000)}
 _MP3_KBITS_1 = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _MP3_KBITS_2 = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
+_MP3_SAMPLES = {3: 1_152, 2: 576, 0: 576}
+"""Of a frame of layer III, by version."""
+_XING_FIELDS = ((1, 4), (2, 4), (4, 100), (8, 4))
+"""Frames, bytes, table of contents and quality: the flag of each, and its size in bytes."""
+_LAME_DELAY = 21  # bytes behind them: version, revision, filter, gains, flags and rate come before
 _C2PA_NAMES = (b"application/x-c2pa-manifest-store", b"application/c2pa")
 
 
@@ -66,12 +71,13 @@ def mp3(source: Source) -> Layout:
     begin = id3_end(source, 0)
     if begin and any(name in source.at(0, min(begin, _RESYNC_BYTES)) for name in _C2PA_NAMES):
         layout.add("c2pa_bytes", begin)
-    claimed = _xing(source, begin)
+    claimed, trimmed = _xing(source, begin)
     frames, end = _frames(source, begin, _mp3_frame, _MP3_HEADER_BYTES, layout)
+    layout.least["samples"] = _mp3_samples(source.at(begin, 2), frames, trimmed)
     if claimed is not None and claimed != frames - 1:  # the frame that claims holds no sound and counts none
         layout.add("frames_claimed", claimed)
         layout.add("frames_found", frames - 1)
-    layout.end = _tags_end(source, end)
+    layout.coded_end, layout.end = end, _tags_end(source, end)
     return layout
 
 
@@ -163,18 +169,28 @@ def id3_end(source: Source, offset: int) -> int:
     return offset + 10 + size + (10 if head[5] & 0x10 else 0)
 
 
-def _xing(source: Source, begin: int) -> int | None:
-    """How many frames a Xing or Info header claims. Raises MediaRejected when it claims more bytes than there are."""
-    frame = source.at(begin, 200)
-    place = max(frame.find(b"Xing"), frame.find(b"Info"))
+def _mp3_samples(head: bytes, frames: int, trimmed: int) -> int:
+    """How many samples decoding has to give at least. A decoder leaves out the frame that counts the others, what the
+    encoder says it put before and behind the sound, and one frame that begins in bits that are not there."""
+    each = _MP3_SAMPLES[head[1] >> 3 & 3] if len(head) > 1 else 0
+    return max(frames - 2, 0) * each - trimmed
+
+
+def _xing(source: Source, begin: int) -> tuple[int | None, int]:
+    """How many frames a Xing or Info header claims, and how many samples its encoder added before and behind the sound
+    (LAME's tag revision 1). Raises MediaRejected when it claims more bytes than there are."""
+    frame = source.at(begin, 400)
+    place = max(frame.find(b"Xing", 0, 200), frame.find(b"Info", 0, 200))
     if place < 0 or len(frame) < place + 16:
-        return None
+        return None, 0
     flags, values = frame[place + 7], frame[place + 8 :]
     frames = int.from_bytes(values[:4], "big") if flags & 1 else None
     size = int.from_bytes(values[4:8] if flags & 1 else values[:4], "big") if flags & 2 else 0
     if begin + size > source.size_bytes:
         raise truncated("audio", "the MPEG frames", begin, size, source)
-    return frames
+    lame = place + 8 + sum(size for bit, size in _XING_FIELDS if flags & bit)
+    added = frame[lame + _LAME_DELAY :][:3].ljust(3, b"\0")
+    return frames, (added[0] << 4 | added[1] >> 4) + ((added[1] & 15) << 8 | added[2])
 
 
 def _tags_end(source: Source, offset: int) -> int:

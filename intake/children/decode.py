@@ -89,12 +89,14 @@ def _decode(
     request: dict[str, Any], source: Source, output: Sequence[int], limits: Limits, magic: Any
 ) -> dict[str, Any]:
     media_type = sniff.sniff(source, magic, Modality(request["modality"]))
-    structure, pictures = lengths.walk(media_type.name, source, limits)
-    reply = derive.decode_and_derive(request, source, media_type, output, limits)
-    decoded = reply["findings"].get("frames")
-    if pictures is not None and decoded < pictures:
-        raise MediaRejected(f"{request['modality']}-truncated", f"{decoded} pictures decoded, the file has {pictures}")
-    reply["findings"] |= structure
+    layout = lengths.walk(media_type.name, source, limits)
+    coded = source if layout.coded_end is None else source.until(layout.coded_end)
+    reply = derive.decode_and_derive(request, coded, media_type, output, limits)
+    for name, count in layout.least.items():
+        if reply["findings"][name] < count:
+            reason = f"{reply['findings'][name]} {name} decoded, the file has {count}"
+            raise MediaRejected(f"{request['modality']}-truncated", reason)
+    reply["findings"] |= layout.facts
     return reply | {"media_type": media_type.name}
 
 

@@ -24,6 +24,7 @@ _DEMUXERS = {
     "video/x-matroska": "matroska",
     "video/x-msvideo": "avi",
     "audio/aac": "aac",
+    "audio/mpeg": "mp3",
 }
 _WHITELISTS = {"mov": "mov,mp4"}  # FFmpeg compares its list of names with ours, one by one
 _STREAM_RULES = {"video": "video-streams", "audio": "audio-streams"}

@@ -21,7 +21,7 @@ _SCAN_CHUNK = 1 << 16
 def png(source: Source) -> Layout:
     """PNG 3rd ed. §5.3: chunks until IEND. A C2PA manifest is a `caBX` chunk; of an animation each picture has an
     `fcTL`, save one that is shown where animations are not."""
-    layout, offset, controls = Layout(), 8, 0
+    layout, offset, controls, is_animated = Layout(), 8, 0, False
     while True:
         head = source.at(offset, 8)
         if len(head) < 8:
@@ -31,13 +31,12 @@ def png(source: Source) -> Layout:
             raise truncated("image", "a PNG chunk", offset, 12 + length, source)
         if kind == b"caBX":
             layout.add("c2pa_bytes", length)
-        elif kind == b"acTL":
-            layout.pictures = 1
+        is_animated = is_animated or kind == b"acTL"
         controls += kind == b"fcTL"
         offset += 12 + length
         if kind == b"IEND":
-            if layout.pictures is not None:
-                layout.pictures = controls
+            if is_animated:
+                layout.least["frames"] = controls
             layout.end = offset
             return layout
 
@@ -127,7 +126,7 @@ def gif(source: Source) -> Layout:
     flags = source.at(10, 1)
     if not flags:
         raise truncated("image", "the GIF screen descriptor", 6, 7, source)
-    layout, offset = Layout(pictures=0), 13 + _colour_table(flags[0])
+    layout, offset = Layout(), 13 + _colour_table(flags[0])
     while block := source.at(offset, 2):
         begin, kind = offset, block[0]
         if kind == _GIF_TRAILER:
@@ -135,7 +134,7 @@ def gif(source: Source) -> Layout:
             return layout
         offset = _gif_block_end(source, offset, kind)
         if kind == _GIF_IMAGE:
-            layout.pictures = (layout.pictures or 0) + 1
+            layout.least["frames"] = layout.least.get("frames", 0) + 1
         elif not kind:
             layout.add("skipped_bytes", 1)
         elif block[1:] == bytes([_GIF_APPLICATION]) and source.at(begin + 3, 8) == _C2PA_GIF:

@@ -11,12 +11,14 @@ from intake.children.source import Source
 @dataclass(slots=True)
 class Layout:
     """`end` is the offset at which the container ends; None where the structure is not clear and the decoder has the
-    word. `pictures` is how many the container holds, where they are counted: a decoder may give fewer without a word.
-    `facts` are findings."""
+    word. `facts` are findings. `least` is what decoding has to give at least, by the finding that tells it (`frames`,
+    `samples`), where the container's parts are counted: a decoder may give fewer without a word. `coded_end` is where
+    what is to be decoded ends, where that is before the container's end."""
 
     end: int | None = None
     facts: dict[str, int] = field(default_factory=dict)
-    pictures: int | None = None
+    least: dict[str, int] = field(default_factory=dict)
+    coded_end: int | None = None
 
     def add(self, name: str, count: int) -> None:
         """Add `count` to the finding `name`."""

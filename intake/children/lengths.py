@@ -9,7 +9,6 @@ contracts/signatures, and C2PA 2.2 annex A for where a manifest stands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
@@ -40,10 +39,9 @@ _WALKS: dict[str, Walk] = {
 }
 
 
-def walk(media_type: str, source: Source, limits: Limits) -> tuple[dict[str, Any], int | None]:
-    """Findings of the container's structure: `trailing_bytes` where there are any, `end_unknown` where its end cannot
-    be proven, `c2pa_bytes` where there is a manifest, and what a format's own walk adds. Then how many pictures it
-    holds, where they are counted.
+def walk(media_type: str, source: Source, limits: Limits) -> Layout:
+    """The container's structure. Its facts are findings: `trailing_bytes` where there are any, `end_unknown` where its
+    end cannot be proven, `c2pa_bytes` where there is a manifest, and what a format's own walk adds.
 
     Raises MediaRejected `<kind>-truncated` when the file ends before its container does, and `trailing-data` when
     more bytes follow the container than the limits allow, or could.
@@ -52,9 +50,12 @@ def walk(media_type: str, source: Source, limits: Limits) -> tuple[dict[str, Any
     if layout.end is None:
         if source.size_bytes > limits.trailing_bytes:
             raise MediaRejected("trailing-data", f"no end can be proven in {source.size_bytes} bytes")
-        return layout.facts | {"end_unknown": 1}, layout.pictures
+        layout.facts["end_unknown"] = 1
+        return layout
     trailing = max(source.size_bytes - layout.end, 0)
     if trailing > limits.trailing_bytes:
         reason = f"{trailing} bytes behind the end at byte {layout.end}, the bound is {limits.trailing_bytes}"
         raise MediaRejected("trailing-data", reason)
-    return layout.facts | ({"trailing_bytes": trailing} if trailing else {}), layout.pictures
+    if trailing:
+        layout.facts["trailing_bytes"] = trailing
+    return layout

@@ -11,6 +11,8 @@ _IN_SEGMENT = frozenset(
     {0x114D9B74, 0x1549A966, 0x1654AE6B, _CLUSTER, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, 0xEC, 0xBF}
 )
 _IN_CLUSTER = frozenset({0xE7, 0xA7, 0xAB, 0xA3, 0xA0, 0x5854, 0xAF})
+_CLUSTER_BYTES = _CLUSTER.to_bytes(4, "big")
+_PIECE = 1 << 18
 _DESCENDED = frozenset({_SEGMENT, _CLUSTER})
 
 
@@ -48,12 +50,24 @@ def _check_children(source: Source, offset: int, end: int) -> None:
 def _unknown_end(source: Source, offset: int) -> int:
     while offset < source.size_bytes:
         identifier, length, begin = _element(source, offset)
-        if identifier not in _IN_SEGMENT and identifier not in _IN_CLUSTER:
-            break
-        if length is None and identifier not in _DESCENDED:
+        known = identifier in _IN_SEGMENT or identifier in _IN_CLUSTER
+        if not known or (length is None and identifier not in _DESCENDED):
+            _check_no_cluster(source, offset)
             break
         offset = begin if length is None else _end_of(source, offset, begin, length, f"element {identifier:#x}")
     return offset
+
+
+def _check_no_cluster(source: Source, offset: int) -> None:
+    """Behind the end of a Segment of unknown length there is no Cluster: else the end is damage within it, which FFmpeg
+    passes over in silence."""
+    place = offset
+    while data := source.at(place, _PIECE):
+        if _CLUSTER_BYTES in data:
+            raise MediaRejected("video-undecodable", f"byte {offset} begins no element, and Clusters follow")
+        if len(data) < _PIECE:
+            return
+        place += _PIECE - len(_CLUSTER_BYTES) + 1
 
 
 def _skip(source: Source, offset: int, expected: int, what: str) -> int:

@@ -21,7 +21,7 @@ def webp(source: Source) -> Layout:
         frames += name == b"ANMF"
         if name not in _WEBP:
             layout.add("unknown_bytes", 8 + length + length % 2)
-    layout.pictures = max(frames, 1)
+    layout.least["frames"] = max(frames, 1)
     return layout
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from contracts.artifact import MediaType, Modality
-from contracts.signatures import HEAD_BYTES, agreed_type
+from contracts.signatures import HEAD_BYTES, agreed_type, signature_of
 from intake.children.audio_lengths import id3_end
 from intake.children.source import Source
+
+_ADTS = "audio/aac"
 
 
 def load_magic() -> Any:
@@ -40,5 +42,8 @@ def sniff(source: Source, magic: Any, modality: Modality) -> MediaType:
     """
     head = source.at(0, HEAD_BYTES)
     tag_end = id3_end(source, 0)
-    judged = source.at(tag_end, HEAD_BYTES) if tag_end >= len(head) else head
+    behind = source.at(tag_end, HEAD_BYTES)
+    judged = behind if tag_end >= len(head) else head
+    if tag_end and signature_of(behind) == _ADTS:  # a tag is MP3's own; before AAC it is what it stands before
+        head = judged = behind
     return agreed_type(head, magic.from_buffer(judged), modality)

@@ -10,11 +10,12 @@ from typing import Any
 class SealedInput(io.RawIOBase):
     """Reads a sealed memory file by descriptor. The position is ours, so the descriptor's own is never moved."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, end: int | None) -> None:
         super().__init__()
         self._descriptor = descriptor
         self._position = 0
-        self.size_bytes = os.lseek(descriptor, 0, os.SEEK_END)  # no stat call is left to a confined process
+        size_bytes = os.lseek(descriptor, 0, os.SEEK_END)  # no stat call is left to a confined process
+        self.size_bytes = size_bytes if end is None else min(end, size_bytes)
 
     def readable(self) -> bool:
         return True
@@ -23,7 +24,8 @@ class SealedInput(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        data = os.pread(self._descriptor, len(buffer), self._position)
+        left = max(self.size_bytes - self._position, 0)
+        data = os.pread(self._descriptor, min(len(buffer), left), self._position)
         buffer[: len(data)] = data
         self._position += len(data)
         return len(data)
@@ -40,12 +42,17 @@ class SealedInput(io.RawIOBase):
 
 
 class Source(io.BufferedReader):
-    """A buffered, nameless input of `size_bytes` bytes. Closing it leaves the descriptor open."""
+    """A buffered, nameless input of `size_bytes` bytes, those before `end`. Closing it leaves the descriptor open."""
 
-    def __init__(self, descriptor: int) -> None:
-        raw = SealedInput(descriptor)
+    def __init__(self, descriptor: int, end: int | None = None) -> None:
+        raw = SealedInput(descriptor, end)
         super().__init__(raw, 1 << 16)
         self.size_bytes = raw.size_bytes
+        self._descriptor = descriptor
+
+    def until(self, end: int) -> Source:
+        """The same input, ending at `end`."""
+        return Source(self._descriptor, end)
 
     def at(self, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset`."""
