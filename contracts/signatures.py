@@ -134,6 +134,16 @@ def signature_of(head: bytes) -> str | None:
     return _text(head)
 
 
+def possible_types(head: bytes, modality: Modality) -> frozenset[str]:
+    """What a part of `modality` with these first bytes may be: with a tag before it the sound itself is not in them."""
+    ours = signature_of(head)
+    if ours is None:
+        return frozenset()
+    if modality is not Modality.AUDIO:
+        return frozenset({ours})
+    return frozenset({_SOUND_ALONE.get(ours, ours)} | ({"audio/aac"} if head.startswith(b"ID3") else set()))
+
+
 def agreed_type(head: bytes, magic_name: str, modality: Modality) -> MediaType:
     """The accepted type on which our table and libmagic agree, for a part of `modality`.
 

@@ -25,7 +25,7 @@ from contracts.digest import CHUNK_BYTES
 from contracts.errors import ChildFailed, EvidenceError, InputError, MediaRejected
 from contracts.limits import Limits
 from contracts.records import Inspection
-from contracts.signatures import signature_of
+from contracts.signatures import possible_types
 from intake.decoder_wire import Reply, parse_reply, read_derivative
 from intake.decoder_worker import DecoderWorker
 from intake.decoder_zygote import DecoderZygote
@@ -237,7 +237,8 @@ class DecoderPool:
 def _artifact(reply: Reply, item: _Item) -> Artifact:
     """What the child says it is, where our own table says the same of the same bytes."""
     known = MEDIA_TYPES.get(reply.media_type)
-    if known is None or item.modality not in known.modalities or signature_of(item.sealed.head) != known.name:
+    possible = possible_types(item.sealed.head, item.modality)
+    if known is None or item.modality not in known.modalities or known.name not in possible:
         raise ChildFailed(
             "decoder-protocol", f"{reply.media_type} is not what a {item.modality.value} part can be here"
         )

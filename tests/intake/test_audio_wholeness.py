@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import os
 import random
+import tempfile
 from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 
+from contracts.artifact import Modality
 from contracts.limits import Limits
 from intake.children import decode
 from intake.children.audio_lengths import _mp3_frame
+from intake.decoders import DecoderPool
 from tests import media_samples as samples
 from tests.coded_samples import sound_by_ffmpeg
 
@@ -94,6 +97,19 @@ def test_a_tag_before_aac_is_a_tag(magic: Any) -> None:
     data = sound_by_ffmpeg(sound(44_100), 44_100, "adts", "aac")
     tagged = b"ID3\x04\0\0\0\0\0\x0aTIT2\0\0\0\0\0\0" + data
     assert verdict(tagged, magic)["findings"]["samples"] == verdict(data, magic)["findings"]["samples"]
+
+
+async def test_the_parent_takes_these_for_what_the_child_does() -> None:
+    """It looks at the first bytes itself, and kills a child that says otherwise."""
+    tagged = b"ID3\x04\0\0\0\0\0\x0aTIT2\0\0\0\0\0\0" + sound_by_ffmpeg(sound(44_100), 44_100, "adts", "aac")
+    alone = sound_by_ffmpeg(sound(44_100), 44_100, "mp4", "aac")
+    async with DecoderPool(limits=LIMITS, workers=1, stderr=2) as pool:
+        for data, expected in ((tagged, "audio/aac"), (alone, "audio/mp4"), (mp3(44_100), "audio/mpeg")):
+            with tempfile.TemporaryFile() as file:
+                file.write(data)
+                file.flush()
+                inspection = await pool.inspect(file.fileno(), modality=Modality.AUDIO)
+            assert inspection.artifact.media_type == expected
 
 
 def test_damage_within_a_live_webm_is_not_its_end(magic: Any) -> None:

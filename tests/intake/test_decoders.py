@@ -37,7 +37,7 @@ FINDINGS: dict[str, dict[str, Any]] = {
     "flac": {"format": "flac", "codec": "pcm_s16", **HALF_SECOND},
     "vorbis": {"format": "ogg", "codec": "vorbis", **HALF_SECOND},
     "opus": {"format": "ogg", "codec": "opus", **HALF_SECOND},
-    "mp3": {"format": "mp3", "codec": "mp3", **HALF_SECOND},
+    "mp3": {"format": "mp3", "codec": "mp3", "streams": 1, **HALF_SECOND},
     "m4a": {"format": "m4a", "codec": "aac", "streams": 1, **HALF_SECOND, "samples": 8_192, "duration_ms": 512},
     "alac": {"format": "m4a", "codec": "alac", "streams": 1, **HALF_SECOND},
     "adts": {"format": "aac", "codec": "aac", "streams": 1, **HALF_SECOND, "samples": 9_216, "duration_ms": 576},
