@@ -30,6 +30,7 @@ _AS_USER = [
 ]
 _START_S = 30.0  # half a second on two shared cores
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": os.defpath}
+_FORM = ["-U", OWNER, "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N"]
 _ACCESS = f"local all {GUARDED} scram-sha-256\nlocal all all trust\n"
 _SETTINGS = {
     "listen_addresses": "''",
@@ -84,36 +85,8 @@ def postgres() -> Iterator[Postgres]:
 def running_postgres(*, standby: bool = False) -> Iterator[Postgres]:
     """A server of one's own; a `standby` answers reads and refuses writes, as one that follows another does."""
     folder = Path(tempfile.mkdtemp(prefix="mosaic-pg-"))  # short, for a socket's path has at most 107 characters
-    data = folder / "data"
     try:
-        if _USER:
-            shutil.chown(folder, _USER)
-        subprocess.run(
-            [
-                *_AS_USER,
-                _program("initdb"),
-                "-D",
-                data,
-                "-U",
-                OWNER,
-                "-A",
-                "trust",
-                "-E",
-                "UTF8",
-                "--locale=C.UTF-8",
-                "-N",
-            ],
-            env=_ENVIRONMENT,
-            cwd=folder,
-            check=True,
-            capture_output=True,
-        )
-        (data / "pg_hba.conf").write_text(_ACCESS)
-        settings = {**_SETTINGS, "unix_socket_directories": f"'{folder}'"}
-        with (data / "postgresql.conf").open("a") as file:
-            file.writelines(f"{name} = {value}\n" for name, value in settings.items())
-        if standby:
-            (data / "standby.signal").touch()
+        data = _initialised(folder, standby=standby)
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 [*_AS_USER, _program("postgres"), "-D", data], env=_ENVIRONMENT, cwd=folder, stderr=log
@@ -127,6 +100,22 @@ def running_postgres(*, standby: bool = False) -> Iterator[Postgres]:
             process.wait(_START_S)
     finally:
         shutil.rmtree(folder)
+
+
+def _initialised(folder: Path, *, standby: bool) -> Path:
+    """A new cluster beneath `folder`, which is its server's own."""
+    data = folder / "data"
+    if _USER:
+        shutil.chown(folder, _USER)
+    command = [*_AS_USER, _program("initdb"), "-D", data, *_FORM]
+    subprocess.run(command, env=_ENVIRONMENT, cwd=folder, check=True, capture_output=True)
+    (data / "pg_hba.conf").write_text(_ACCESS)
+    settings = {**_SETTINGS, "unix_socket_directories": f"'{folder}'"}
+    with (data / "postgresql.conf").open("a") as file:
+        file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+    if standby:
+        (data / "standby.signal").touch()
+    return data
 
 
 def _program(name: str) -> Path:
