@@ -80,13 +80,15 @@ class RequestRecord(_Document, frozen=True, kw_only=True):
     """The request's bytes as sent (a blob), and how its parts were laid out in messages.
 
     `requested_not_honoured` names the parameters that were asked for and not sent, because the engine ignores them, as
-    the bundle chose; absent where there are none.
+    the bundle chose; absent where there are none. `staging` is there where files were not staged for this tenant alone:
+    `flat` is one folder for all tenants of the host.
     """
 
     digest: DigestText
     size_bytes: Count
     ordering_form: str
     requested_not_honoured: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] | msgspec.UnsetType = msgspec.UNSET
+    staging: Literal["flat"] | msgspec.UnsetType = msgspec.UNSET
 
 
 class StreamRecord(_Document, frozen=True, kw_only=True):

@@ -93,18 +93,24 @@ def _built(receipt: Receipt, asked: _Asked, said: _Said, profile: Profile, limit
         question,
         profile=profile,
         route=receipt.engine.route,
-        staged_url=_urls(said, receipt.tenant),
+        staged_url=_urls(said, _ending(receipt)),
         limits=limits,
     )
 
 
-def _urls(said: _Said, tenant: str) -> MediaUrls:
+def _ending(receipt: Receipt) -> str:
+    """What the path of the folder ends with in which the media were staged: the tenant's, or one of all tenants."""
+    is_flat = receipt.request is not None and receipt.request.staging == "flat"
+    return "/" if is_flat else f"/{receipt.tenant}/"
+
+
+def _urls(said: _Said, ending: str) -> MediaUrls:
     """The way in which the body carries its media, told by its first."""
     first = said.media[0][1] if said.media else ""
     if isinstance(first, str) and first.startswith("data:"):
         carried = {Digest.of(data): data for _, url in said.media if (data := _carried(url)) is not None}
         return DataUrls(lambda artifact: carried.get(artifact.digest, b""))
-    folder = _folder(said, tenant)
+    folder = _folder(said, ending)
     return lambda artifact: folder + artifact.staged_name
 
 
@@ -118,11 +124,11 @@ def _carried(url: Any) -> bytes | None:
         return None
 
 
-def _folder(said: _Said, tenant: str) -> str:
-    """The folder of the first medium, if it is the tenant's; otherwise one that no body can name."""
+def _folder(said: _Said, ending: str) -> str:
+    """The folder of the first medium, if its path ends so; otherwise one that no body can name."""
     first = said.media[0][1] if said.media else ""
     found = _STAGED_URL.fullmatch(first) if isinstance(first, str) else None
-    return found[1] if found is not None and found[1].endswith(f"/{tenant}/") else "file:"
+    return found[1] if found is not None and found[1].endswith(ending) else "file:"
 
 
 def _part(part: PartRecord) -> Part:

@@ -226,6 +226,7 @@ class Notes:
             size_bytes=len(request.body),
             ordering_form=request.ordering_form.value,
             requested_not_honoured=request.not_honoured or UNSET,
+            staging="flat" if self.facts.shop.settings.staging_layout == "flat" else UNSET,
         )
 
     def _stream(self) -> StreamRecord | None:

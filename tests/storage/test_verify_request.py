@@ -113,6 +113,19 @@ def test_all_media_were_staged_in_one_folder_wherever_it_is(blobs: DiskBlobStore
         assert rules(verify(with_body(blobs, receipt(blobs), other), blobs)) == {"request-artifacts"}
 
 
+@pytest.mark.parametrize("folder", [b"file:///srv/evidence/", b"file:///"])
+def test_a_flat_folder_counts_where_the_receipt_says_that_staging_was_flat(blobs: DiskBlobStore, folder: bytes) -> None:
+    """And nothing but a file of this host does then, either; nor any other word."""
+    asked = with_body(blobs, receipt(blobs), request_for(question()).body.replace(STAGED, folder))
+    assert rules(verify(asked, blobs)) == {"request-artifacts"}
+    assert asked.request is not None
+    flat = msgspec.structs.replace(asked, request=msgspec.structs.replace(asked.request, staging="flat"))
+    assert verify(flat, blobs).findings == ()
+    for other in (FOLDERS["the network"], FOLDERS["another host"], FOLDERS["a query"], FOLDERS["nowhere"]):
+        body = request_for(question()).body.replace(STAGED, other)
+        assert rules(verify(with_body(blobs, flat, body), blobs)) == {"request-artifacts"}
+
+
 @pytest.mark.parametrize(
     "edit",
     [lambda body: body + b" ", lambda body: body.replace(b'"stream":true', b'"stream":true,"stream":true'),
