@@ -22,7 +22,7 @@ class Held:
 class _Leaser(Protocol):
     def renew_all(self, leases: Sequence[Lease], now: float) -> tuple[Lease, ...]: ...
 
-    def release(self, lease_id: str, now: float) -> bool: ...
+    def release_lease(self, lease: Lease, now: float) -> bool: ...
 
 
 class Hold:
@@ -79,6 +79,6 @@ class Hold:
         """Let go of all; again does nothing."""
         while self._held:
             name = next(reversed(self._held))
-            self._leaser.release(self._held[name].lease.id, now)
+            self._leaser.release_lease(self._held[name].lease, now)
             del self._held[name]
         self._order.clear()

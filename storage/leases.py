@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, exists, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, insert, or_, select, update
 
 from contracts.artifact import Artifact
 from contracts.digest import Digest
@@ -23,6 +23,37 @@ _LIVE_LEASE_OF_COPY = exists().where(
 )
 
 
+# What every acquire and release says is built once: SQLAlchemy takes longer to build it than to send it.
+_OF_COPY = (
+    copies.c.host == bindparam("on_host"),
+    copies.c.tenant == bindparam("of_tenant"),
+    copies.c.staged_name == bindparam("name"),
+)
+_INSERT_LEASE = insert(leases).returning(leases.c.fence)
+_END_LEASE = (
+    update(leases)
+    .where(leases.c.id == bindparam("of"), _ACTIVE)
+    .values(state=bindparam("ending"), ended_at=bindparam("at"))
+)
+_CONDEMN_COPY = update(copies).where(*_OF_COPY, ~_LIVE_LEASE_OF_COPY).values(state="condemned")
+_FORGET_COPY = delete(copies).where(*_OF_COPY, copies.c.state == "condemned")
+
+
+_STAGE_COPY: dict[str, Any] = {}  # by dialect
+
+
+def _stage_copy(tx: Connection) -> Any:
+    if tx.dialect.name not in _STAGE_COPY:
+        key = copies.primary_key.columns.keys()
+        row = upsert(tx, copies).on_conflict_do_update(index_elements=key, set_={"state": "staged"})
+        _STAGE_COPY[tx.dialect.name] = row
+    return _STAGE_COPY[tx.dialect.name]
+
+
+def _named(host: str, tenant: str, staged_name: str) -> dict[str, str]:
+    return {"on_host": host, "of_tenant": tenant, "name": staged_name}
+
+
 def insert_lease(tx: Connection, host: str, artifact: Artifact, lease: Lease) -> Lease:
     """Write the lease and its copy's row; returns the lease with its fence."""
     copy = {
@@ -32,8 +63,7 @@ def insert_lease(tx: Connection, host: str, artifact: Artifact, lease: Lease) ->
         "staged_at": lease.acquired_at,
     }
     key = {"host": host, "tenant": lease.tenant, "staged_name": lease.staged_name}
-    row = upsert(tx, copies).values(**key, **copy)
-    tx.execute(row.on_conflict_do_update(index_elements=list(key), set_={"state": "staged"}))
+    tx.execute(_stage_copy(tx), key | copy)
     values = {
         **key,
         "id": lease.id,
@@ -48,7 +78,7 @@ def insert_lease(tx: Connection, host: str, artifact: Artifact, lease: Lease) ->
         "expires_at": lease.expires_at,
         "state": LeaseState.ACTIVE.value,
     }
-    fence = tx.execute(insert(leases).values(**values).returning(leases.c.fence)).scalar_one()
+    fence = tx.execute(_INSERT_LEASE, values).scalar_one()
     return replace(lease, fence=fence)
 
 
@@ -74,8 +104,7 @@ def renew_lease(tx: Connection, lease: Lease) -> bool:
 
 def end_lease(tx: Connection, lease_id: str, state: LeaseState, now: float) -> bool:
     """End a lease; False if it had already ended."""
-    ending = update(leases).where(leases.c.id == lease_id, _ACTIVE).values(state=state.value, ended_at=now)
-    return tx.execute(ending).rowcount == 1
+    return tx.execute(_END_LEASE, {"of": lease_id, "ending": state.value, "at": now}).rowcount == 1
 
 
 def expire_overdue(tx: Connection, host: str, now: float) -> int:
@@ -86,13 +115,12 @@ def expire_overdue(tx: Connection, host: str, now: float) -> int:
 
 def condemn(tx: Connection, host: str, tenant: str, staged_name: str) -> bool:
     """Mark a copy for removal unless an active lease names it; False if one does, or there is no such copy."""
-    marking = update(copies).where(*_copy(host, tenant, staged_name), ~_LIVE_LEASE_OF_COPY)
-    return tx.execute(marking.values(state="condemned")).rowcount == 1
+    return tx.execute(_CONDEMN_COPY, _named(host, tenant, staged_name)).rowcount == 1
 
 
 def forget_copy(tx: Connection, host: str, tenant: str, staged_name: str) -> None:
     """Delete the row of a condemned copy whose file is gone."""
-    tx.execute(delete(copies).where(*_copy(host, tenant, staged_name), copies.c.state == "condemned"))
+    tx.execute(_FORGET_COPY, _named(host, tenant, staged_name))
 
 
 def idle_copies(tx: Connection, host: str) -> list[tuple[str, str, Digest]]:

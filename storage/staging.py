@@ -178,8 +178,10 @@ class Staging:
         """Let go; the file is removed if no other active lease names it. False if the lease had already ended."""
         with self._database.read() as tx:
             lease = rows.find_lease(tx, lease_id)
-        if lease is None or lease.state is not LeaseState.ACTIVE:
-            return False
+        return lease is not None and lease.state is LeaseState.ACTIVE and self.release_lease(lease, now)
+
+    def release_lease(self, lease: Lease, now: float) -> bool:
+        """`release`, for who has the lease."""
         with self.path_lock(lease.digest):
             ended = self._end(lease, LeaseState.RELEASED, now, keep=self._form.cache_bytes > 0)
         if self._form.cache_bytes:
@@ -298,12 +300,17 @@ class Staging:
         return condemned and self._unlink_condemned(tenant, staged_name)
 
     def _unlink_condemned(self, tenant: str, staged_name: str) -> bool:
-        with self._database.read() as tx:
-            stays = self._form.flat and copies.is_of_others(tx, self.host, staged_name, tenant)
-        removed = not stays and _unlink(self.path(tenant, staged_name))
+        removed = not self._is_of_others(tenant, staged_name) and _unlink(self.path(tenant, staged_name))
         with self._database.write() as tx:
             rows.forget_copy(tx, self.host, tenant, staged_name)
         return removed
+
+    def _is_of_others(self, tenant: str, staged_name: str) -> bool:
+        """Whether other tenants have a file of the same path."""
+        if not self._form.flat:
+            return False
+        with self._database.read() as tx:
+            return copies.is_of_others(tx, self.host, staged_name, tenant)
 
     def _remove_unknown_files(self) -> int:
         """Of either layout, so that what an earlier setting left goes too."""
