@@ -72,10 +72,11 @@ def _clear_quarantine(storage: Storage, now: float) -> int:
     with disk_errors("clear the quarantine"):
         entries = list(storage.quarantine.iterdir())
         states = storage.runs.states([path.name for path in entries])
-        return sum(_discard(path) for path in entries if _is_left_over(path, states.get(path.name), now))
+        return sum(_discard(path) for path in entries if is_left_over(path, states.get(path.name), now))
 
 
-def _is_left_over(path: Path, state: RunState | None, now: float) -> bool:
+def is_left_over(path: Path, state: RunState | None, now: float) -> bool:
+    """Whether what lies in the quarantine under a run's name is nobody's, as the ledger has that run's state."""
     if state is None:
         return now - path.lstat().st_mtime > _UNKNOWN_GRACE_S
     return state is not RunState.RUNNING

@@ -1,9 +1,15 @@
-"""Workers that acquire, read and release, and a sweeper, all killed at random: run as a program, prints what it saw.
+"""Workers that acquire, read and release, sweepers and an observer, all killed at random: run as a program, prints
+what it saw.
 
-Usage: python -m tests.storage.chaos HOME SECONDS locked|unlocked
+Usage: python -m tests.storage.chaos HOME SECONDS locked|unlocked|collecting|hasty
 
-`unlocked` is the negative control: the same without the lock per path. It ends at the first violation. A violation
-is a file that is missing or has other bytes while a live lease of a living process names it.
+`unlocked` is the negative control: the same without the lock per path. It ends at the first violation. A violation is
+a file that is missing or has other bytes while a live lease of a living process names it, or an invariant that does
+not hold beside all this, other than what dead processes leave.
+
+`collecting` are runs that store media and record receipts whose retention is over at once, beside collectors: there a
+violation is a blob that a live run stored and does not find any more. In its control, `hasty`, the collectors wait for
+no run.
 """
 
 from __future__ import annotations
@@ -15,21 +21,33 @@ import random
 import signal
 import sys
 import time
+import uuid
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from contracts.artifact import Artifact, Modality
 from contracts.digest import Digest
-from storage.disk_blobs import DiskBlobStore
+from contracts.retention import Retention
+from settings.load import load
 from storage.file_lock import file_lock
-from storage.sqlite_database import open_leases
+from storage.gc import collect
+from storage.home import LOCKS, STAGING, Storage, open_storage
+from storage.invariants import LEFT_BEHIND, invariants
+from storage.reap import reap
 from storage.staging import Staging
+from storage.verify import VerdictName, verify_receipt
+from tests.receipt_samples import TENANT
+from tests.storage.recorded import recorded
 
-WORKERS = 4
 KILL_EVERY_S = 0.2
 PAUSE_S = 0.002
 ARTIFACTS = [os.urandom(20_000) for _ in range(3)]
+EVERYTHING = Retention({"*": 0})
+CLOCKS_DIFFER_S = 0.05  # of one host
 _PR_SET_PDEATHSIG = 1
+Role = Callable[[Storage, int], None]
 
 
 class SlowStaging(Staging):
@@ -45,63 +63,104 @@ def no_lock(_path: Path) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def open_staging(home: Path, kind: str) -> Staging:
-    """Staging of either kind."""
-    lock = {"locked": file_lock, "unlocked": no_lock}[kind]
-    blobs = DiskBlobStore(home / "blobs")
-    leases = open_leases(home / "ledger")
-    return SlowStaging(home / "staging", locks=home / "locks", blobs=blobs, database=leases, lock=lock)
+def chaotic(home: Path, kind: str) -> Storage:
+    """A storage with staging of either kind, its database and host as settings say."""
+    settings = load()
+    storage = open_storage(home, database_url=settings.database_url, host=settings.host)
+    lock = no_lock if kind == "unlocked" else file_lock
+    root, locks = home / STAGING, home / LOCKS
+    staging = SlowStaging(root, locks=locks, blobs=storage.blobs, database=storage.leases, lock=lock)
+    return replace(storage, staging=staging)
 
 
-def work(staging: Staging, told: int) -> None:
-    """Acquire, read, release, for ever; tell every lease and every violation with one byte."""
-    chance = random.Random(os.getpid())
-    while True:
-        data = chance.choice(ARTIFACTS)
-        artifact = Artifact(Digest.of(data), len(data), "image/png", Modality.IMAGE)
-        held = staging.acquire(artifact, tenant="acme", holder="chaos/1", now=time.time(), ttl_s=60.0)
-        for _ in range(chance.randrange(1, 4)):
-            try:
-                whole = Digest.of(held.path.read_bytes()) == artifact.digest
-            except FileNotFoundError:
-                whole = False
-            if not whole:
-                os.write(told, b"v")
-        staging.release(held.lease.id, time.time())
-        os.write(told, b"l")
+def work(storage: Storage, told: int) -> None:
+    """Acquire, read, release; tell every lease and every violation with one byte."""
+    artifact = random.choice([Artifact(Digest.of(data), len(data), "image/png", Modality.IMAGE) for data in ARTIFACTS])
+    held = storage.staging.acquire(artifact, tenant="acme", holder="chaos/1", now=time.time(), ttl_s=60.0)
+    for _ in range(random.randrange(1, 4)):
+        try:
+            whole = Digest.of(held.path.read_bytes()) == artifact.digest
+        except FileNotFoundError:
+            whole = False
+        if not whole:
+            os.write(told, b"v")
+    storage.staging.release(held.lease.id, time.time())
+    os.write(told, b"l")
 
 
-def sweep(staging: Staging, told: int) -> None:
-    """Collect whatever can be collected, for ever."""
-    while True:
-        swept = staging.reconcile(time.time())
-        os.write(told, b"u" * swept.unlinked)
+def sweep(storage: Storage, told: int) -> None:
+    """Collect whatever can be collected."""
+    os.write(told, b"u" * storage.staging.reconcile(time.time()).unlinked)
+
+
+def observe(storage: Storage, told: int) -> None:
+    """Look whether everything holds that always must."""
+    found = [finding for finding in invariants(storage, time.time()) if finding.rule not in LEFT_BEHIND]
+    os.write(told, b"v" * len(found) + b"o")
+
+
+def record(storage: Storage, told: int) -> None:
+    """A run of one question; everything that it stored is there until it ends."""
+    run = uuid.uuid4().hex
+    receipt = recorded(storage, run=run, now=time.time(), finished=False)
+    _, data = storage.receipts.get(str(receipt), tenant=TENANT)
+    if verify_receipt(receipt, data, storage.blobs).verdict is not VerdictName.VALID:
+        os.write(told, b"v")
+    storage.runs.finish(run, time.time())
+    os.write(told, b"l")
+
+
+def gather(storage: Storage, told: int) -> None:
+    """One collection of everything that is no live run's."""
+    now = time.time()
+    done = collect(storage, EVERYTHING, now, grace_s=0.0, clocks_differ_s=CLOCKS_DIFFER_S, delete_blobs=True)
+    os.write(told, b"u" * done.deleted.count + b"o")
+    reap(storage, now)
+
+
+def gather_hastily(storage: Storage, told: int) -> None:
+    """The same as if no clock had ever shown a run to be live."""
+    done = collect(storage, EVERYTHING, time.time(), grace_s=0.0, clocks_differ_s=-1e9, delete_blobs=True)
+    os.write(told, b"u" * done.deleted.count)
+
+
+_STAGING: tuple[Role, ...] = (work, work, work, work, sweep, observe)
+ROLES: dict[str, tuple[Role, ...]] = {
+    "locked": _STAGING,
+    "unlocked": _STAGING,
+    "collecting": (record, record, record, gather, gather),
+    "hasty": (record, record, record, gather_hastily, gather_hastily),
+}
+CONTROLS = ("unlocked", "hasty")
 
 
 def start(home: Path, kind: str, number: int, told: int) -> int:
-    """Fork a worker, or the sweeper; it dies with us."""
+    """Fork a process that plays its role for ever; it dies with us."""
     pid = os.fork()
     if pid:
         return pid
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        staging = open_staging(home, kind)
-        (work if number < WORKERS else sweep)(staging, told)
+        random.seed(os.getpid())
+        storage = chaotic(home, kind)
+        while True:
+            ROLES[kind][number](storage, told)
     finally:
         os._exit(1)
 
 
 def run(home: Path, seconds: float, kind: str) -> dict[str, int]:
     """Let them run and kill one every fifth of a second; count what they told."""
-    blobs = DiskBlobStore(home / "blobs")
+    storage = chaotic(home, kind)
     for data in ARTIFACTS:
-        blobs.put(data)
+        storage.blobs.put(data)
+    storage.close()
     reading, told = os.pipe()
     os.set_blocking(reading, False)
-    pids = [start(home, kind, number, told) for number in range(WORKERS + 1)]
-    counts = {"leases": 0, "violations": 0, "unlinks": 0, "kills": 0, "crashes": 0}
+    pids = [start(home, kind, number, told) for number in range(len(ROLES[kind]))]
+    counts = dict.fromkeys(("leases", "violations", "unlinks", "looks", "kills", "crashes"), 0)
     end = time.monotonic() + seconds
-    while time.monotonic() < end and (kind == "locked" or not counts["violations"]):
+    while time.monotonic() < end and not (kind in CONTROLS and counts["violations"]):
         time.sleep(KILL_EVERY_S)  # the pace of the chaos, not a wait for anything
         number = random.randrange(len(pids))
         counts["crashes"] += kill(pids[number]) != signal.SIGKILL
@@ -126,7 +185,7 @@ def count(reading: int, counts: dict[str, int]) -> None:
         told = os.read(reading, 1 << 20)
     except BlockingIOError:
         return
-    for name, letter in (("leases", b"l"), ("violations", b"v"), ("unlinks", b"u")):
+    for name, letter in (("leases", b"l"), ("violations", b"v"), ("unlinks", b"u"), ("looks", b"o")):
         counts[name] += told.count(letter)
 
 

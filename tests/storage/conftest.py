@@ -55,12 +55,18 @@ def storage(home: Path, database_url: Secret | None) -> Iterator[Storage]:
     opened.close()
 
 
-@pytest.fixture
-def in_dying_process(home: Path, database_url: Secret | None) -> Dying:
-    """Runs a program that must end by killing itself with SIGKILL; its settings name the test's storage."""
+def environment_of(home: Path, database_url: Secret | None) -> dict[str, str]:
+    """What a program is given whose settings are to name the test's storage."""
     environment = {**os.environ, "MOSAIC_HOME": str(home), "MOSAIC_HOST": HOST}
     if database_url is not None:
         environment["MOSAIC_DATABASE_URL"] = database_url.reveal()
+    return environment
+
+
+@pytest.fixture
+def in_dying_process(home: Path, database_url: Secret | None) -> Dying:
+    """Runs a program that must end by killing itself with SIGKILL; its settings name the test's storage."""
+    environment = environment_of(home, database_url)
 
     def run(program: str, *arguments: str) -> None:
         died = subprocess.run([sys.executable, "-c", program, *arguments], cwd=ROOT, env=environment, check=False)
