@@ -25,6 +25,7 @@ from cli import (
     run,
     settings,
     status,
+    store,
     stream,
     up,
     worker,
@@ -66,6 +67,7 @@ app.command("deploy")(deploy.deploy)
 app.command("status")(status.status)
 app.add_typer(receipts.app, name="receipts")
 app.add_typer(release.app, name="release")
+app.add_typer(store.app, name="store")
 app.add_typer(stream.app, name="stream")
 app.add_typer(policy.app, name="policy")
 app.add_typer(worker.app, name="worker")
