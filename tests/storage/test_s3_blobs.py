@@ -287,6 +287,33 @@ async def test_nothing_is_stored_on_a_server_that_cannot_be_probed(
     assert not any(DIGEST.hex.encode() in request for request in simulated.requests)
 
 
+@pytest.mark.parametrize(
+    ("options", "headers"),
+    [
+        ({"encryption": "AES256"}, [b"x-amz-server-side-encryption: AES256"]),
+        (
+            {"encryption": "aws:kms", "kms_key": "alias/evidence"},
+            [b"x-amz-server-side-encryption: aws:kms", b"x-amz-server-side-encryption-aws-kms-key-id: alias/evidence"],
+        ),
+    ],
+    ids=["AES256", "aws:kms"],
+)
+async def test_every_object_is_made_with_the_encryption_that_settings_name(
+    options: dict[str, Any],
+    headers: list[bytes],
+    tmp_path: Path,
+    unscripted: Callable[[Script], dict[str, Script]],
+) -> None:
+    """On the wire, from the probe's first object on: SeaweedFS has no keys to encrypt by."""
+    async with origin(unscripted(answer("403 Forbidden"))) as simulated:
+        blobs = store_on(simulated.url(""), tmp_path, S3Store(BUCKET, **options))
+        with pytest.raises(StorageRefused, match="s3-access-denied"):
+            await asyncio.to_thread(blobs.put, DATA)
+    (first,) = simulated.requests
+    assert first.startswith(b"PUT ")
+    assert all(header.lower() in first.lower() for header in headers)
+
+
 @pytest.fixture
 def unscripted() -> Callable[[Script], dict[str, Script]]:
     """One script for every path."""
