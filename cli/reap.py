@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from cli.output import Json, print_json, print_table
 
 
-def reap(as_json: Json = False) -> None:
+def reap(
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="Also what was held on this host, which is gone for good. Repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Close and remove what a killed run left behind. Safe beside live runs; nothing that is leased is touched."""
     import time
     from dataclasses import asdict
@@ -15,7 +25,7 @@ def reap(as_json: Json = False) -> None:
     from storage.reap import reap as collect
 
     storage = storage_of(load())
-    collected = asdict(collect(storage, time.time()))
+    collected = asdict(collect(storage, time.time(), gone=host or ()))
     storage.close()
     if as_json:
         print_json({**collected, "findings": []})

@@ -50,10 +50,11 @@ def advance(state: LeaseState, event: LeaseEvent) -> LeaseState:
 class ProcessMark:
     """One process, told apart from every other that ever had its number.
 
-    `boot_id` is the kernel's id of this boot, `pid_namespace` the namespace in which `pid` counts, `pid_start` the
-    start time of the process in clock ticks since boot (field 22 of proc_pid_stat(5)).
+    `host` is the name of its host, `boot_id` the kernel's id of that boot, `pid_namespace` the namespace in which `pid`
+    counts, `pid_start` the start time of the process in clock ticks since boot (field 22 of proc_pid_stat(5)).
     """
 
+    host: str
     boot_id: str
     pid_namespace: str
     pid: int

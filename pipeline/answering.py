@@ -18,7 +18,7 @@ from pathlib import Path
 
 from contracts.answer import check_answer, check_schema
 from contracts.bundle import BundleQuestion
-from contracts.errors import ContractRefused, EvidenceError, StorageError, WorkerUnavailable
+from contracts.errors import ContractRefused, EvidenceError, LeaseError, StorageError, WorkerUnavailable
 from contracts.ordering import ordering_form
 from contracts.outcome import Outcome
 from contracts.parameters import judge_parameters
@@ -203,12 +203,16 @@ class Answerer:
         """One transaction: the attempt's end, its receipt and the question's result.
 
         A question whose notes cannot be written (a fault of ours, or of a child that lied within its bounds) still
-        gets a receipt that says so. Raises StorageError where the disk or the ledger fails.
+        gets a receipt that says so; an answer whose evidence was taken away meanwhile is none, and gets one that says
+        that. Raises StorageError where the disk or the ledger fails.
         """
         try:
             return await in_thread(self._write, notes)
         except StorageError:
             raise
+        except LeaseError as error:
+            notes.failed(error)
+            return await in_thread(self._write, notes)
         except Exception as error:
             notes.bare()
             self._fault(notes, error)

@@ -6,6 +6,7 @@ that. So it is for a process that died (reap) and for a run that was canceled or
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import msgspec
@@ -16,7 +17,7 @@ from contracts.receipt import Receipt, parse_receipt, receipt_id, timestamp
 from contracts.result import QuestionResult
 from storage.process_mark import Liveness, liveness
 from storage.receipts import OpenAttempt, append_receipt, open_attempts
-from storage.runs import Run, RunState, end_pending, end_run, labels_of
+from storage.runs import Run, RunState, end_pending, end_run, labels_of, lock_running
 
 _DIED = (Outcome.ABANDONED, "run-died", "the run's process died before this question was tried")
 _CANCELED = (Outcome.CANCELED, "canceled", "the run was canceled before this question was tried")
@@ -30,18 +31,21 @@ class Ended:
     questions: int
 
 
-def abandon_run(tx: Connection, run: Run, now: float) -> Ended | None:
-    """End the run of a dead process; None if it is not dead after all, or has ended."""
-    attempts = open_attempts(tx, run.id)
-    if any(liveness(attempt.process) is not Liveness.DEAD for attempt in attempts):
-        return None  # another process works for this run; it will finish it, or die and be found
-    if not end_run(tx, run.id, RunState.ABANDONED, now):
+def abandon_run(tx: Connection, run: Run, now: float, host: str, gone: Collection[str] = ()) -> Ended | None:
+    """End the run of a dead process; None if it is not dead after all, or has ended. `host` and `gone` are as for
+    `liveness`."""
+    if not lock_running(tx, run.id):
         return None
+    attempts = open_attempts(tx, run.id)  # and nobody adds one, since the run is locked
+    if any(liveness(each.process, host, gone) is not Liveness.DEAD for each in attempts):
+        return None  # another process works for this run; it will finish it, or die and be found
+    end_run(tx, run.id, RunState.ABANDONED, now)
     return _ended(tx, run, attempts, now, _DIED)
 
 
 def finish_run(tx: Connection, run: Run, now: float) -> Ended:
     """End a run of this process, whatever it still has open."""
+    lock_running(tx, run.id)
     end_run(tx, run.id, RunState.FINISHED, now)
     return _ended(tx, run, open_attempts(tx, run.id), now, _CANCELED)
 

@@ -68,7 +68,7 @@ def _wired(home: Path, blobs: BlobBackend, leases: Database, ledger: Database, f
         blobs=blobs,
         staging=Staging(home / STAGING, locks=home / LOCKS, blobs=blobs, database=leases, form=form),
         runs=Runs(ledger),
-        receipts=Receipts(ledger),
+        receipts=Receipts(ledger, leases),
         inspections=Inspections(ledger),
         acquisitions=Acquisitions(ledger),
         ledger=ledger,

@@ -108,7 +108,7 @@ def _blobs(storage: Storage) -> Iterator[Finding]:
 
 def _dead_runs(storage: Storage) -> Iterator[Finding]:
     for run in storage.runs.list(state=RunState.RUNNING, limit=2**31):
-        if liveness(run.process) is Liveness.DEAD:
+        if liveness(run.process, storage.ledger.host) is Liveness.DEAD:
             yield Finding("run-dead", f"run {run.id} is open, and its process is gone")
 
 
@@ -116,7 +116,7 @@ def _leases(storage: Storage, now: float) -> Iterator[Finding]:
     for lease in storage.staging.active():
         if lease.expired(now):
             yield Finding("lease-overdue", f"lease {lease.id} of {lease.holder} has expired", str(lease.digest))
-        elif liveness(lease.process) is Liveness.DEAD:
+        elif liveness(lease.process, storage.staging.host) is Liveness.DEAD:
             yield Finding("lease-orphaned", f"the process of {lease.holder} is gone", str(lease.digest))
 
 
@@ -149,7 +149,7 @@ def _staged_file(storage: Storage, now: float, path: Path, digest: Digest, read:
     is_held = any(
         storage.staging.path(lease.tenant, lease.staged_name) == path
         and not lease.expired(now)
-        and liveness(lease.process) is not Liveness.DEAD
+        and liveness(lease.process, storage.staging.host) is not Liveness.DEAD
         for lease in storage.staging.active()
         if lease.digest == digest
     )

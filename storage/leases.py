@@ -1,16 +1,21 @@
-"""Rows of leases and staged copies. The SQL of staging and none of its files: storage.staging keeps the order."""
+"""Rows of leases and staged copies. The SQL of staging and none of its files: storage.staging keeps the order.
+
+A lease is of its file's host, and only that host renews, expires and judges it, by its own clock: so hosts that share
+a database need no clock in common, and the database's is not asked.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, exists, insert, or_, select, update
 
 from contracts.artifact import Artifact
 from contracts.digest import Digest
 from contracts.lease import Lease, LeaseState, ProcessMark
 from storage.database import begins_with, upsert
+from storage.process_mark import boot_clock_s, boot_id
 from storage.schema import lease as leases
 from storage.schema import staged_copy as copies
 
@@ -73,6 +78,7 @@ def insert_lease(tx: Connection, host: str, artifact: Artifact, lease: Lease) ->
         "pid_namespace": lease.process.pid_namespace,
         "pid": lease.process.pid,
         "pid_start": lease.process.pid_start,
+        "clock_offset_s": lease.acquired_at - boot_clock_s(),
         "acquired_at": lease.acquired_at,
         "ttl_s": lease.ttl_s,
         "expires_at": lease.expires_at,
@@ -107,10 +113,35 @@ def end_lease(tx: Connection, lease_id: str, state: LeaseState, now: float) -> b
     return tx.execute(_END_LEASE, {"of": lease_id, "ending": state.value, "at": now}).rowcount == 1
 
 
-def expire_overdue(tx: Connection, host: str, now: float) -> int:
-    """Expire every active lease whose time has come; returns how many."""
-    overdue = update(leases).where(_ACTIVE, leases.c.host == host, leases.c.expires_at <= now)
-    return tx.execute(overdue.values(state=LeaseState.EXPIRED.value, ended_at=now)).rowcount
+def expire_overdue(tx: Connection, host: str, now: float, boot_s: float | None = None) -> int:
+    """Expire every active lease of this host whose time has come; returns how many.
+
+    `boot_s` is the boot clock now, read if None. Where the clock was set forward by more than a lease's time to live
+    since its times were written, the time has come for all such leases at once and has passed for none: they get as
+    much longer, once. (A clock that was set back only keeps leases longer.)
+    """
+    offset = now - (boot_clock_s() if boot_s is None else boot_s)
+    overdue = (leases.c.host == host, leases.c.expires_at <= now)
+    jump = offset - leases.c.clock_offset_s
+    jumped = _free(*overdue, leases.c.boot_id == boot_id(), jump > leases.c.ttl_s)
+    tx.execute(update(leases).where(jumped).values(expires_at=leases.c.expires_at + jump, clock_offset_s=offset))
+    ending = update(leases).where(_free(*overdue)).values(state=LeaseState.EXPIRED.value, ended_at=now)
+    return tx.execute(ending).rowcount
+
+
+def give_up_host(tx: Connection, host: str, now: float) -> int:
+    """Expire all leases of a host that is gone for good and forget its copies, whose files went with it; returns how
+    many leases. Should it come back, its holders find their leases lost and its reap the files unknown."""
+    ending = update(leases).where(_ACTIVE, leases.c.host == host)
+    ended = tx.execute(ending.values(state=LeaseState.EXPIRED.value, ended_at=now)).rowcount
+    tx.execute(delete(copies).where(copies.c.host == host))
+    return ended
+
+
+def _free(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Active leases that nobody else works on: who renews or records under one has not lost it, and nobody waits."""
+    chosen = select(leases.c.fence).where(_ACTIVE, *conditions).with_for_update(skip_locked=True)
+    return leases.c.fence.in_(chosen)
 
 
 def condemn(tx: Connection, host: str, tenant: str, staged_name: str) -> bool:
@@ -146,7 +177,7 @@ def _lease(row: Row[Any]) -> Lease:
         digest=Digest.parse(row.digest),
         staged_name=row.staged_name,
         holder=row.holder,
-        process=ProcessMark(row.boot_id, row.pid_namespace, row.pid, row.pid_start),
+        process=ProcessMark(row.host, row.boot_id, row.pid_namespace, row.pid, row.pid_start),
         fence=row.fence,
         acquired_at=row.acquired_at,
         ttl_s=row.ttl_s,

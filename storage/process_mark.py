@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Collection
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -21,27 +23,37 @@ class Liveness(str, Enum):
     UNKNOWN = "unknown"
 
 
-def this_process() -> ProcessMark:
-    """The mark of the calling process."""
+def this_process(host: str) -> ProcessMark:
+    """The mark of the calling process, on this host of that name."""
     pid = os.getpid()
-    return ProcessMark(_boot_id(), _pid_namespace(), pid, process_start(pid))
+    return ProcessMark(host, boot_id(), _pid_namespace(), pid, process_start(pid))
 
 
-def liveness(mark: ProcessMark) -> Liveness:
-    """Whether the marked process still runs.
+def liveness(mark: ProcessMark, host: str, gone: Collection[str] = ()) -> Liveness:
+    """Whether the marked process still runs, as this host, of that name, can tell; `gone` hosts are gone for good,
+    as somebody said who knows.
 
-    A process of another boot is dead. One of another process namespace of this boot (a container beside ours) cannot
-    be judged from here: its holds end when they expire. A zombie holds nothing and is dead.
+    A process of another host cannot be judged from here, whatever its boot. One of another boot of this host is dead.
+    One of another process namespace (a container beside ours) cannot be judged either: its holds end when they expire.
+    A zombie holds nothing and is dead.
     """
-    if mark.boot_id != _boot_id():
+    if mark.host != host:
+        return Liveness.DEAD if mark.host in gone else Liveness.UNKNOWN
+    if mark.boot_id != boot_id():
         return Liveness.DEAD
     if mark.pid_namespace != _pid_namespace():
         return Liveness.UNKNOWN
     return Liveness.ALIVE if process_start(mark.pid) == mark.pid_start else Liveness.DEAD
 
 
+def boot_clock_s() -> float:
+    """Seconds since boot, also those that the host slept through: the clock that nobody can set (clock_gettime(2))."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 @cache
-def _boot_id() -> str:
+def boot_id() -> str:
+    """The kernel's id of this boot."""
     return _BOOT_ID.read_text(encoding="ascii").strip()
 
 

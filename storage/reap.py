@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from contracts.errors import InputError
 from storage.disk_errors import disk_errors
 from storage.ending import abandon_run
 from storage.home import Storage
+from storage.leases import give_up_host
 from storage.process_mark import Liveness, liveness
 from storage.runs import RunState
+from storage.staging import Swept
 
 _log = logging.getLogger(__name__)
 _UNKNOWN_GRACE_S = 3_600  # for quarantine that names no run of this ledger
@@ -36,16 +39,26 @@ class Reaped:
     runs_unreadable: int = 0
 
 
-def reap(storage: Storage, now: float) -> Reaped:
-    """Collect everything that died. Raises StorageError; what was collected until then stays collected."""
+def reap(storage: Storage, now: float, gone: Collection[str] = ()) -> Reaped:
+    """Collect everything that died here, and what was held on hosts that are `gone` for good: other hosts' processes
+    cannot be judged from here.
+
+    Raises InputError (`host-here`) where this host is said to be gone, and StorageError; what was collected until then
+    stays collected.
+    """
+    if storage.ledger.host in gone:
+        raise InputError("host-here", f"{storage.ledger.host} is this host, which is not gone")
     swept = storage.staging.reconcile(now)
+    for host in gone:
+        with storage.leases.write() as tx:
+            swept += Swept(expired=give_up_host(tx, host, now))
     attempts = questions = runs = unreadable = 0
     for run in storage.runs.list(state=RunState.RUNNING, limit=2**31):
-        if liveness(run.process) is not Liveness.DEAD:
+        if liveness(run.process, storage.ledger.host, gone) is not Liveness.DEAD:
             continue
         try:
             with storage.ledger.write() as tx:
-                ended = abandon_run(tx, run, now)
+                ended = abandon_run(tx, run, now, storage.ledger.host, gone)
         except InputError as error:  # a draft that cannot be read: the others are not to wait for it
             _log.warning("run %s cannot be closed: %s", run.id, error)
             unreadable += 1

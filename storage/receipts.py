@@ -23,8 +23,9 @@ from contracts.receipt import Receipt, receipt_id
 from contracts.result import QuestionResult
 from storage.acquisitions import AttemptFacts, PartAcquisition, append_acquisitions
 from storage.database import Database, begins_with
+from storage.fences import fenced_write
 from storage.process_mark import this_process
-from storage.runs import read_result, write_result
+from storage.runs import is_running, read_result, write_result
 from storage.schema import attempt as attempts
 from storage.schema import outbox
 from storage.schema import receipt as receipts
@@ -67,14 +68,18 @@ class OpenAttempt:
 
 
 class Receipts:
-    """The ledger's attempts and receipts. Raises StorageError where the ledger fails."""
+    """The ledger's attempts and receipts; `leases` is where the leases are that receipts name.
 
-    def __init__(self, database: Database) -> None:
+    Raises StorageError where the ledger fails.
+    """
+
+    def __init__(self, database: Database, leases: Database) -> None:
         self._database = database
+        self._leases = leases
 
     def open_attempt(self, draft: Receipt, now: float, acquired: Sequence[PartAcquisition] = ()) -> None:
         """Write that an attempt began, and what it acquired. `draft` has the outcome `abandoned` and what is known so
-        far."""
+        far. Raises InputError for an attempt that exists, and where its run has ended or does not exist."""
         if draft.outcome is not Outcome.ABANDONED:
             raise InputError("attempt-draft", f"expected a draft that is abandoned, got {draft.outcome.value}")
         row = {
@@ -85,27 +90,30 @@ class Receipts:
             "state": "open",
             "draft": draft.to_bytes(),
             "started_at": now,
-            **asdict(this_process()),
+            **asdict(this_process(self._database.host)),
         }
         with self._database.write() as tx:
+            if not is_running(tx, draft.run):
+                raise InputError("attempt-run", f"run {draft.run} has ended or does not exist: it begins no attempt")
             try:
                 tx.execute(insert(attempts).values(**row))
             except DuplicateRow as error:
-                raise InputError(
-                    "attempt-id", f"attempt {draft.attempt.number} of {draft.question_id} exists, or its run does not"
-                ) from error
+                reason = f"attempt {draft.attempt.number} of {draft.question_id} exists"
+                raise InputError("attempt-id", reason) from error
             append_acquisitions(tx, _facts(draft), acquired, now)
 
     def append(self, receipt: Receipt, result: QuestionResult, now: float) -> Digest:
         """Close the receipt's attempt and write the receipt, its outbox row and the question's result, at once.
 
-        Returns the receipt's id. Raises InputError if the attempt is not open or the result is not this receipt's.
+        Returns the receipt's id. Raises InputError if the attempt is not open or the result is not this receipt's, and
+        LeaseError (`lease-lost`), with nothing written, for an answer whose evidence was taken away meanwhile.
         """
         data = receipt.to_bytes()
         identity = receipt_id(data)
         if (result.receipt, result.outcome, result.id) != (str(identity), receipt.outcome, receipt.question_id):
             raise InputError("result-receipt", f"the result is not that of receipt {identity}")
-        with self._database.write() as tx:
+        fences = receipt.leases if receipt.outcome in ENGINE_ANSWERED else ()
+        with fenced_write(self._database, self._leases, fences) as tx:
             append_receipt(tx, receipt, data, result, now)
         return identity
 
@@ -209,7 +217,7 @@ def _facts(draft: Receipt) -> AttemptFacts:
 
 
 def _open_attempt(row: Row[Any]) -> OpenAttempt:
-    process = ProcessMark(row.boot_id, row.pid_namespace, row.pid, row.pid_start)
+    process = ProcessMark(row.host, row.boot_id, row.pid_namespace, row.pid, row.pid_start)
     return OpenAttempt(row.id, row.run_id, row.question_id, row.draft, row.started_at, process)
 
 

@@ -69,7 +69,6 @@ class Runs:
 
     def start(self, run: RunStart, now: float) -> None:
         """Write a run of this process and all its questions. Raises InputError for an id that exists."""
-        mark = this_process()
         row = {
             "id": run.id,
             "bundle_id": run.bundle_id,
@@ -78,7 +77,7 @@ class Runs:
             "engine": _json(asdict(run.engine)),
             "state": RunState.RUNNING.value,
             "started_at": now,
-            **asdict(mark),
+            **asdict(this_process(self._database.host)),
         }
         with self._database.write() as tx:
             try:
@@ -129,6 +128,18 @@ class Runs:
             if len(rows) < _ROWS_AT_ONCE:
                 return
             position = rows[-1].position
+
+
+def is_running(tx: Connection, run_id: str) -> bool:
+    """Whether a run has not ended; nor does it until the transaction has."""
+    state = tx.execute(select(runs.c.state).where(runs.c.id == run_id).with_for_update(read=True)).scalar()
+    return state == RunState.RUNNING.value
+
+
+def lock_running(tx: Connection, run_id: str) -> bool:
+    """Whether a run has not ended; until the transaction has, nobody else ends it or begins an attempt of it."""
+    state = tx.execute(select(runs.c.state).where(runs.c.id == run_id).with_for_update()).scalar()
+    return state == RunState.RUNNING.value
 
 
 def end_run(tx: Connection, run_id: str, state: RunState, now: float) -> bool:
@@ -195,7 +206,7 @@ def _run(row: Row[Any]) -> Run:
         state=RunState(row.state),
         started_at=row.started_at,
         ended_at=row.ended_at,
-        process=ProcessMark(row.boot_id, row.pid_namespace, row.pid, row.pid_start),
+        process=ProcessMark(row.host, row.boot_id, row.pid_namespace, row.pid, row.pid_start),
         questions=row.total,
         done=row.done,
     )

@@ -89,7 +89,6 @@ class Staging:
         blobs: ServedBlobs,
         database: Database,
         form: StagingForm = PLAIN,
-        host: str = "local",
         lock: Callable[[Path], AbstractContextManager[None]] = file_lock,
     ) -> None:
         self.root = root
@@ -98,7 +97,7 @@ class Staging:
         self._form = form
         self._publisher = Publisher(blobs, form.access)
         self._database = database
-        self.host = host
+        self.host = database.host
 
     def prepare(self) -> None:
         """Make the root, for workers to be started on."""
@@ -199,12 +198,14 @@ class Staging:
         with self._database.read() as tx:
             return rows.active_leases(tx, self.host)
 
-    def sweep(self, now: float) -> Swept:
+    def sweep(self, now: float, boot_s: float | None = None) -> Swept:
         """Expire overdue leases and remove the files that no active lease names, down to the
         budget. Safe beside live runs.
+
+        `boot_s` is the boot clock now, read if None: by it a clock that was set is told from time that passed.
         """
         with self._database.write() as tx:
-            expired = rows.expire_overdue(tx, self.host, now)
+            expired = rows.expire_overdue(tx, self.host, now, boot_s)
         return Swept(expired, self._evict())
 
     def reconcile(self, now: float) -> Swept:
@@ -212,7 +213,7 @@ class Staging:
         with self._database.read() as tx:
             held = rows.active_leases(tx, self.host)
         marks = {lease.process for lease in held}
-        dead = {mark for mark in marks if liveness(mark) is Liveness.DEAD}
+        dead = {mark for mark in marks if liveness(mark, self.host) is Liveness.DEAD}
         expired = 0
         if dead:
             with self._database.write() as tx:
@@ -241,7 +242,7 @@ class Staging:
             digest=artifact.digest,
             staged_name=artifact.staged_name,
             holder=holder,
-            process=this_process(),
+            process=this_process(self.host),
             fence=0,  # given with the row
             acquired_at=at,
             ttl_s=ttl_s,

@@ -47,6 +47,7 @@ DERIVED = b"GIF89a pretended"
 LIMITS = Limits()
 RELEASE = embedded_release(route=ROUTE)
 ENGINE = ResultEngine("calibration", str(RELEASE.identity()), calibration_model=True)
+LEASES = (LeaseRecord(id="l1", fence=1), LeaseRecord(id="l2", fence=2))
 COMPLETE = chunk("Two ") + chunk("circles", finish="stop", usage=USAGE) + DONE
 LENGTH = chunk("Two ") + chunk("ci", finish="length", usage=USAGE) + DONE
 CUT_SHORT = chunk("Two ") + chunk("ci")
@@ -116,7 +117,7 @@ def receipt(
             digest=str(completion.stream_digest), size_bytes=completion.wire_bytes, events=completion.events
         ),
         answer=None if completion.text is None else _answer(completion, completion.text),
-        leases=(LeaseRecord(id="l1", fence=1), LeaseRecord(id="l2", fence=2)),
+        leases=LEASES,
         layers=("no-network",),
         finished_at=timestamp(NOW),
     )

@@ -139,3 +139,10 @@ def test_all_are_safe_beside_a_live_run(mosaic: Mosaic) -> None:
     storage.runs.finish("run-2", time.time())
     storage.close()
     assert mosaic("store", "gc", "--grace-hours", "0", "--delete", "--json").object["deleted"]["count"] == 2
+
+
+def test_this_host_is_not_gone(mosaic: Mosaic) -> None:
+    """`reap --host` is for another host that is gone for good: here it is refused, and another's name finds nothing."""
+    refused = mosaic("reap", "--host", "local")
+    assert (refused.code, "host-here" in refused.err) == (2, True)
+    assert mosaic("reap", "--host", "elsewhere", "--json").object["leases_expired"] == 0

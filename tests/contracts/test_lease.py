@@ -12,7 +12,7 @@ from contracts.digest import Digest
 from contracts.errors import LeaseError
 from contracts.lease import TRANSITIONS, Lease, LeaseEvent, LeaseState, ProcessMark, advance
 
-MARK = ProcessMark("boot", "pid:[1]", 4, 5)
+MARK = ProcessMark("host", "boot", "pid:[1]", 4, 5)
 
 
 def lease(now: float = 100.0, ttl_s: float = 30.0, state: LeaseState = LeaseState.ACTIVE) -> Lease:

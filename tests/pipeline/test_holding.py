@@ -13,6 +13,7 @@ from contracts.artifact import Artifact, Modality
 from contracts.errors import LeaseError
 from pipeline.holding import staged, while_renewing
 from storage.home import Storage, open_storage
+from storage.process_mark import boot_clock_s
 from tests.pipeline.desk import PNG
 
 _LONG_S = 120.0
@@ -134,7 +135,7 @@ async def test_lost_lease_ends_work(storage: Storage, beside: Storage, artifact:
     async with staged(storage.staging, [artifact], tenant="t", holder="r/a", ttl_s=0.6) as hold:
         running = asyncio.create_task(while_renewing(hold, work()))
         await started.wait()
-        beside.staging.sweep(time.time() + 3_600)  # as a process whose clock says that the holder is long gone
+        beside.staging.sweep(time.time() + 3_600, boot_clock_s() + 3_600)  # as after an hour in which nobody renewed
         with pytest.raises(LeaseError, match="lease-lost"):
             await running
         assert ended.is_set()

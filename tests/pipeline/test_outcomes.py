@@ -15,6 +15,9 @@ from contracts.result import QuestionResult
 from pipeline.notes import RunFacts
 from pipeline.running import Run
 from pipeline.workshop import open_workshop
+from storage.home import Storage
+from storage.process_mark import boot_clock_s
+from storage.staging import Swept
 from tests.command import left_behind
 from tests.pipeline.desk import GATES, ask, load, opened, reading, receipts, served, settings_of, write_bundle
 from tests.simulators.worker import DONE, End, Reply, ScriptedWorker, answer, chunk
@@ -151,11 +154,35 @@ async def test_lease_lost(tmp_path: Path) -> None:
             while len(worker.received) < GATES + 1:
                 worker.asked.clear()
                 await worker.asked.wait()
-            reading(settings.home, lambda storage: storage.staging.sweep(time.time() + 3_600))
+            reading(settings.home, _expire_all)
             result = await answering
             await worker.left.wait()
     assert (result.outcome, result.rule) == (Outcome.LEASE_LOST, "lease-lost")
     _one_receipt(tmp_path / "home", result)
+
+
+async def test_lease_lost_before_the_record(tmp_path: Path) -> None:
+    """When the lease was taken away and the holder has not noticed, a whole and right answer is recorded as
+    lease_lost, and its receipt verifies."""
+    path = write_bundle(tmp_path / "in", ask("q", IMAGE))
+    async with ScriptedWorker(served(replace(answer("red"), held=True))) as worker:
+        settings = settings_of(tmp_path / "home", worker_url=worker.url)
+        async with opened(path, settings) as run:
+            answering = asyncio.create_task(run.answer(0))
+            while len(worker.received) < GATES + 1:
+                worker.asked.clear()
+                await worker.asked.wait()
+            swept = reading(settings.home, _expire_all)
+            worker.go.set()
+            result = await answering
+    assert swept.expired == 1
+    assert (result.outcome, result.rule, result.answer) == (Outcome.LEASE_LOST, "lease-lost", None)
+    _one_receipt(tmp_path / "home", result)
+
+
+def _expire_all(storage: Storage) -> Swept:
+    """A sweep of an hour later, by both clocks."""
+    return storage.staging.sweep(time.time() + 3_600, boot_clock_s() + 3_600)
 
 
 async def test_fault_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

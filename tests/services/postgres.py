@@ -107,7 +107,7 @@ def _initialised(folder: Path, *, standby: bool) -> Path:
     data = folder / "data"
     if _USER:
         shutil.chown(folder, _USER)
-    command = [*_AS_USER, _program("initdb"), "-D", data, *_FORM]
+    command: list[str | Path] = [*_AS_USER, _program("initdb"), "-D", data, *_FORM]
     subprocess.run(command, env=_ENVIRONMENT, cwd=folder, check=True, capture_output=True)
     (data / "pg_hba.conf").write_text(_ACCESS)
     settings = {**_SETTINGS, "unix_socket_directories": f"'{folder}'"}

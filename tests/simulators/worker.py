@@ -32,12 +32,14 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer. `{request_id}` in a header's value is what the request said; `pieces` go out one by one."""
+    """One answer. `{request_id}` in a header's value is what the request said; `pieces` go out one by one, where it is
+    `held` from when the worker's `go` is set."""
 
     pieces: tuple[bytes, ...] = ()
     status: int = 200
     headers: tuple[tuple[str, str], ...] = EVENT_STREAM
     end: End = End.WHOLE
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class ScriptedWorker:
         self.received: list[Received] = []
         self.asked = asyncio.Event()
         self.left = asyncio.Event()
+        self.go = asyncio.Event()
         self.url = ""
 
     async def __aenter__(self) -> ScriptedWorker:
@@ -126,6 +129,8 @@ class ScriptedWorker:
         reply = self._replies[min(len(self.received), len(self._replies) - 1)]
         self.received.append(received)
         self.asked.set()
+        if reply.held:
+            await self.go.wait()
         request_id = received.header("x-request-id")
         lines = [f"HTTP/1.1 {reply.status} Simulated", "transfer-encoding: chunked"]
         lines += [f"{name}: {value.replace('{request_id}', request_id)}" for name, value in reply.headers]

@@ -10,10 +10,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 
+from contracts.digest import Digest
+from contracts.lease import LeaseState
 from settings.secret import Secret
 from storage.home import Storage, open_storage
 from storage.postgresql_database import open_postgresql
+from storage.schema import lease
+from tests.receipt_samples import LEASES, TENANT
 from tests.services.postgres import Postgres
 
 ROOT = Path(__file__).parents[2]
@@ -51,8 +56,26 @@ def home(tmp_path: Path) -> Path:
 def storage(home: Path, database_url: Secret | None) -> Iterator[Storage]:
     """A storage, opened."""
     opened = open_storage(home, database_url=database_url, host=HOST)
+    let_go(opened)
     yield opened
     opened.close()
+
+
+def let_go(storage: Storage) -> None:
+    """The leases that receipts of tests name, once held and let go: the first two of a new database."""
+    row = {
+        "host": storage.leases.host,
+        "tenant": TENANT,
+        "digest": str(Digest.of(b"")),
+        "staged_name": "sample",
+        "holder": "run-1/1",
+        **dict.fromkeys(("boot_id", "pid_namespace"), "sample"),
+        **dict.fromkeys(("pid", "pid_start", "acquired_at", "ttl_s", "expires_at"), 0),
+        "state": LeaseState.RELEASED.value,
+    }
+    with storage.leases.write() as tx:
+        for each in LEASES:
+            assert tx.execute(insert(lease).values(id=each.id, **row).returning(lease.c.fence)).scalar() == each.fence
 
 
 def environment_of(home: Path, database_url: Secret | None) -> dict[str, str]:

@@ -121,7 +121,7 @@ def test_what_passes_is_not_remembered(storage: Storage) -> None:
 
 def test_an_attempt_that_is_not_written_has_no_acquisitions(storage: Storage) -> None:
     """They are rows of its transaction."""
-    with pytest.raises(InputError, match="attempt-id"):
+    with pytest.raises(InputError, match="attempt-run"):
         storage.receipts.open_attempt(draft(run="run-9"), NOW, [PartAcquisition(0, CAP, _record(404), asked=True)])
     assert storage.acquisitions.of_run("run-9", tenant=TENANT) == []
 

@@ -17,6 +17,7 @@ from storage import schema
 from storage.disk_blobs import DiskBlobStore
 from storage.hold import Held
 from storage.home import Storage
+from storage.process_mark import boot_clock_s
 from storage.staging import Staging, Swept
 from tests.blob_files import blob_file
 from tests.storage.conftest import Dying
@@ -93,13 +94,44 @@ def test_a_sweep_takes_exactly_what_has_expired(storage: Storage) -> None:
         storage.staging.renew(old.lease, NOW + TTL)
 
 
+def test_a_clock_that_jumps_forward_expires_nothing(storage: Storage) -> None:
+    """An hour by the wall clock and a moment by the boot clock: the clock was set. Each lease gets as much longer,
+    once, and expires when its time has really come."""
+    held = acquire(storage, stored(storage))
+    assert storage.staging.sweep(NOW + 3_600) == Swept()
+    assert [lease.expires_at for lease in storage.staging.active()] == [pytest.approx(NOW + 3_600 + TTL, abs=5)]
+    assert held.path.exists()
+    assert storage.staging.sweep(NOW + 3_600 + TTL + 5, boot_clock_s() + TTL + 5) == Swept(expired=1, unlinked=1)
+
+
+def test_an_hour_that_passed_expires_what_was_not_renewed(storage: Storage) -> None:
+    """By both clocks, as after a host slept: its holders slept too and find their leases lost."""
+    acquire(storage, stored(storage))
+    assert storage.staging.sweep(NOW + 3_600, boot_clock_s() + 3_600) == Swept(expired=1, unlinked=1)
+
+
+def test_a_clock_that_jumps_back_keeps_leases_longer(storage: Storage) -> None:
+    """Nothing expires before the time that was written, and renewals never shorten a lease."""
+    held = acquire(storage, stored(storage))
+    assert storage.staging.sweep(NOW - 3_600, boot_clock_s() + TTL + 1) == Swept()
+    assert storage.staging.renew(held.lease, NOW - 3_600).expires_at == NOW + TTL
+
+
+def test_a_lease_from_before_the_boot_clock_was_kept_expires(storage: Storage) -> None:
+    """Of a row that an older version wrote it is not known whether the clock jumped."""
+    acquire(storage, stored(storage))
+    with storage.leases.write() as tx:
+        tx.execute(update(schema.lease).values(clock_offset_s=None))
+    assert storage.staging.sweep(NOW + 3_600) == Swept(expired=1, unlinked=1)
+
+
 def test_a_renewed_lease_outlives_its_first_term(storage: Storage) -> None:
     """A renewal moves the expiry, in the row too."""
     held = acquire(storage, stored(storage))
     renewed = storage.staging.renew(held.lease, NOW + 10)
     assert renewed.expires_at == NOW + 10 + TTL
     assert storage.staging.sweep(NOW + TTL) == Swept()
-    assert storage.staging.sweep(NOW + 10 + TTL).expired == 1
+    assert storage.staging.sweep(NOW + 10 + TTL, boot_clock_s() + 10 + TTL).expired == 1
 
 
 def test_tenants_have_files_of_their_own(storage: Storage) -> None:
