@@ -133,14 +133,13 @@ async def test_what_a_person_sees(api: str, tmp_path: Path) -> None:
     [flow] = await _ask_server(api, "flow_runs", {"flow_runs": {"tags": {"all_": ["case-8"]}}})
     assert flow["state_type"] == "FAILED"
     artifacts = await _ask_server(api, "artifacts", {"flow_runs": {"id": {"any_": [flow["id"]]}}})
-    shown = {each["type"]: each["data"] for each in artifacts}
+    shown = {each["key"] or each["type"]: each["data"] for each in artifacts}
     run = state.message.split()[1].rstrip(":")
     assert shown["progress"] == 100.0
-    assert "| complete | 1 |" in shown["markdown"]
-    assert "case&#45;7" in shown["markdown"]
-    assert f"http://127.0.0.1:9/reports/{run}.html" in str([each["data"] for each in artifacts])
-    [rows] = [json.loads(each["data"]) for each in artifacts if each["type"] == "table"]
-    assert [row["question"] for row in rows] == ["bad", "good"]
+    assert "| complete | 1 |" in shown["summary"]
+    assert "case&#45;7" in shown["summary"]
+    assert f"(http://127.0.0.1:9/reports/{run}.html)" in shown["report"]
+    assert [row["question"] for row in json.loads(shown["questions"])] == ["bad", "good"]
     await APILogHandler.aflush()
     logs = await _ask_server(api, "logs", {"logs": {"flow_run_id": {"any_": [flow["id"]]}}})
     refused = [each["message"] for each in logs if " by " in each["message"]]
