@@ -26,6 +26,9 @@ STEPS = {
 }
 """Steps that each must have been killed before, beside those of the database: else the test tests nothing."""
 
+OF_ROWS = {"stage", "release", "record", "reap_dead"}
+"""What writes rows at more than one step, so that the database matters."""
+
 
 def crashes(folder: Path, scenario: str, database_url: Secret | None) -> list[dict[str, Any]]:
     """Kill at every step, in a process of its own."""
@@ -41,8 +44,8 @@ def test_killed_before_any_step_nothing_is_lost_and_reap_leaves_nothing(
     tmp_path: Path, scenario: str, database_url: Secret | None
 ) -> None:
     """Before reap at most something is left behind, never a damage; after it every invariant holds."""
-    if scenario == "restart" and database_url is not None:
-        pytest.skip("PostgreSQL makes all tables in one transaction; the test's database has them")
+    if database_url is not None and scenario not in OF_ROWS:
+        pytest.skip("no step of it is another one on PostgreSQL")
     seen = crashes(tmp_path, scenario, database_url)
     assert seen[-1]["step"] is None
     assert {crash["step"] for crash in seen} >= STEPS[scenario]
