@@ -32,7 +32,8 @@ from intake.decoder_zygote import DecoderZygote
 from intake.sealed import Sealed, seal
 from sandbox.confine import UNSAFE
 
-DECODERS = {name: metadata.version(name) for name in ("pillow", "pi-heif", "soundfile", "av", "pylibmagic")}
+_LIBRARIES = ("pillow", "simplejpeg", "pi-heif", "soundfile", "av", "pylibmagic")
+DECODERS = {name: metadata.version(name) for name in _LIBRARIES}
 """The libraries that judge, by version: another version may judge the same bytes differently."""
 
 _SEALED_AHEAD = 2  # items hashed and waiting for a worker: enough to never starve one, and memory stays bounded
