@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -67,7 +68,7 @@ def ended_by(data: bytes) -> int | None:
     if not data.startswith(_LAST_WORD):
         return None
     code = parse_object(data)["ended"]
-    if type(code) is not int:
+    if type(code) is not int or not -signal.NSIG < code <= 255:
         raise ChildFailed("decoder-protocol", f"expected a return code, got a {type(code).__name__}")
     return code
 
@@ -87,7 +88,7 @@ def parse_reply(data: bytes) -> Reply:
     return Reply(media_type=media_type, findings=findings, transformation=_flat(made), derivative_bytes=size)
 
 
-def read_derivative(reply: Reply, output: int, asked: Derivation | None) -> Derivative | None:
+def read_derivative(reply: Reply, output: int | None, asked: Derivation | None) -> Derivative | None:
     """What the child made, from the descriptor `output`; None where nothing was made.
 
     Raises ChildFailed `decoder-protocol` where nobody asked, where the bytes are not as many or not of the type that
@@ -95,7 +96,7 @@ def read_derivative(reply: Reply, output: int, asked: Derivation | None) -> Deri
     """
     if reply.transformation is None:
         return None
-    if asked is None:
+    if asked is None or output is None:
         raise ChildFailed("decoder-protocol", "a derivative that nobody asked for")
     data = os.pread(output, reply.derivative_bytes, 0)
     if len(data) != reply.derivative_bytes or signature_of(data[:_HEAD_BYTES]) != asked.media_type:

@@ -18,7 +18,6 @@ from contracts.limits import Limits
 from intake.decoder_wire import REPLY_BYTES, ended_by, parse_object
 from intake.decoder_zygote import DecoderZygote
 
-_START_S = 60.0  # imports take half a second of CPU; a machine may be very busy
 _LAST_WORDS_S = 1.0  # what was killed is gone in milliseconds, with much memory in tens of them
 
 
@@ -38,19 +37,25 @@ class DecoderWorker:
         self.served = 0
         self.succeeded = False
 
-    async def greet(self) -> None:
-        """Wait until the child has given up its rights. Raises NeedMissing or ChildFailed `decoder-start`."""
+    async def greet(self, start_s: float) -> None:
+        """Wait until the child has given up its rights. Raises NeedMissing or ChildFailed `decoder-start`.
+
+        Where it says nothing for so many seconds, what it is forked from hangs, and is ended with all its decoders.
+        """
         try:
-            async with asyncio.timeout(_START_S):
+            async with asyncio.timeout(start_s):
                 data, descriptors = await self._receive_descriptors()
         except TimeoutError as error:
-            raise ChildFailed("decoder-start", f"no hello within {_START_S:g} s") from error
-        if descriptors:
-            self._process, *_ = descriptors
-            self.pid = _number_of(self._process)
+            self._zygote.kill()
+            raise ChildFailed("decoder-start", f"no hello within {start_s:g} s") from error
         if not data or ended_by(data) is not None:
             death = await self._death(data)
             raise ChildFailed("decoder-start", death.reason) from death
+        try:
+            (self._process,) = descriptors
+            self.pid = _number_of(self._process)
+        except (ValueError, OSError) as error:  # no descriptor was left for its process, or to read its number
+            raise ChildFailed("decoder-start", f"{type(error).__name__} as it said hello") from error
         hello = parse_object(data)
         if "missing" in hello:
             raise NeedMissing(str(hello["rule"]), str(hello["missing"]))
@@ -75,9 +80,9 @@ class DecoderWorker:
             raise await self._death(data)
         return data
 
-    def is_alive(self) -> bool:
-        """Whether it said hello and still runs."""
-        return self._process is not None and not _ready(self._process, 0)
+    def is_idle(self) -> bool:
+        """Whether it said hello, still runs, and says nothing unasked: that would be taken for its next verdict."""
+        return self._process is not None and not _ready(self._process, 0) and not _ready(self._channel.fileno(), 0)
 
     def kill(self) -> None:
         """End it at once and wait until it is gone; who awaits its verdict is told of its death. Idempotent."""
@@ -91,10 +96,11 @@ class DecoderWorker:
             self._channel.close()
 
     def _drain(self) -> None:
-        """Read until the zygote has buried it and let go of the channel."""
+        """Read until the zygote has buried it and let go of the channel, whatever it said itself before."""
         with suppress(OSError):
             while _ready(self._channel.fileno(), _LAST_WORDS_S) and (data := self._channel.recv(REPLY_BYTES + 1)):
-                self._code = ended_by(data) if self._code is None else self._code
+                with suppress(ChildFailed):
+                    self._code = ended_by(data) if self._code is None else self._code
 
     async def _receive(self) -> bytes:
         self._receiving = True
@@ -119,8 +125,8 @@ class DecoderWorker:
 
     async def _death(self, last: bytes) -> MediaRejected | ChildFailed:
         """What its end means. Nobody but itself and the zygote could write `last`, and itself could as well refuse."""
-        code = ended_by(last) if last else self._code
         self.kill()
+        code = ended_by(last) if last else self._code
         if code == -signal.SIGPROF:
             return MediaRejected("decode-cpu-time", f"more than {self._limits.decode_cpu_s} s of CPU time")
         if code is not None:

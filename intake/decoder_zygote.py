@@ -13,14 +13,19 @@ from contracts.limits import Limits
 from sandbox.namespaces import View
 from sandbox.spawn import Child, spawn
 
-_MODULE = "intake.children.zygote"
 _VIEW = View(("intake",))
 
 
 class DecoderZygote:
-    """Starts with the first order, and again where it has died; its decoders die with it. See docs/adr/0007."""
+    """Starts with the first order, and again where it has died; its decoders die with it. See docs/adr/0007.
 
-    def __init__(self, limits: Limits, *, stderr: int | None, unsafe: bool) -> None:
+    `module` is what it runs.
+    """
+
+    def __init__(
+        self, limits: Limits, *, stderr: int | None, unsafe: bool, module: str = "intake.children.zygote"
+    ) -> None:
+        self._module = module
         self._arguments = [wire_json(asdict(limits)).decode(), *(["unsafe"] if unsafe else [])]
         self._stderr = stderr
         self._child: Child | None = None
@@ -38,10 +43,13 @@ class DecoderZygote:
 
         Raises ChildFailed `decoder-start` when the order cannot be given.
         """
-        if self._child is None or self._control is None or not self._child.is_alive():
-            self.kill()
-            self._child, self._control = self._start()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            if self._child is None or self._control is None or not self._child.is_alive():
+                self.kill()
+                self._child, self._control = self._start()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise ChildFailed("decoder-start", f"{type(error).__name__} (errno {error.errno})") from error
         ours.setblocking(False)
         try:
             with theirs:
@@ -71,4 +79,9 @@ class DecoderZygote:
     def _start(self) -> tuple[Child, socket.socket]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        return spawn(_MODULE, channel=theirs, arguments=self._arguments, stderr=self._stderr, view=_VIEW), ours
+        try:
+            child = spawn(self._module, channel=theirs, arguments=self._arguments, stderr=self._stderr, view=_VIEW)
+        except OSError:
+            ours.close()
+            raise
+        return child, ours

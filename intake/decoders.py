@@ -13,7 +13,8 @@ import logging
 import os
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from types import TracebackType
@@ -29,7 +30,7 @@ from contracts.signatures import possible_types
 from intake.decoder_wire import Reply, parse_reply, read_derivative
 from intake.decoder_worker import DecoderWorker
 from intake.decoder_zygote import DecoderZygote
-from intake.sealed import Sealed, seal
+from intake.sealed import Sealed, seal, unreadable
 from sandbox.confine import UNSAFE
 
 _LIBRARIES = ("pillow", "simplejpeg", "pi-heif", "soundfile", "av", "pylibmagic")
@@ -46,14 +47,20 @@ class _Item:
     sealed: Sealed
     modality: Modality
     derive: Derivation | None
+    output: int | None  # a memory file for the derivative, where one is wanted
+
+    @property
+    def descriptors(self) -> list[int]:
+        return [self.sealed.descriptor, *([] if self.output is None else [self.output])]
 
 
 class DecoderPool:
     """`workers` confined decoders, each replaced after `recycle_after` items. Use it as an async context manager.
 
     `strict` replaces them after every item. `unsafe` lets them start where neither Landlock nor seccomp can be had.
-    `stderr` is a descriptor for the children's standard error; None discards it. Use it from one event loop, whose
-    thread must live as long as the pool: the children die with that thread.
+    `stderr` is a descriptor for the children's standard error; None discards it. `module` is what decoders are forked
+    from, which has `start_s` seconds for each. Use it from one event loop, whose thread must live as long as the pool:
+    the children die with that thread.
     """
 
     def __init__(
@@ -65,11 +72,14 @@ class DecoderPool:
         stderr: int | None = None,
         strict: bool = False,
         unsafe: bool = False,
+        module: str = "intake.children.zygote",
+        start_s: float = 60.0,
     ) -> None:
         self._limits = limits
         self._count = workers
         self._recycle_after = 1 if strict else recycle_after
-        self._zygote = DecoderZygote(limits, stderr=stderr, unsafe=unsafe)
+        self._zygote = DecoderZygote(limits, stderr=stderr, unsafe=unsafe, module=module)
+        self._start_s = start_s
         self._working = asyncio.Semaphore(workers)  # successors stand by beside those at work
         self._settled: asyncio.Queue[DecoderWorker | EvidenceError] = asyncio.Queue()
         self._sealing = asyncio.Semaphore(workers + _SEALED_AHEAD)
@@ -133,12 +143,12 @@ class DecoderPool:
             reason = f"expected a recipe for {modality.value}, got one for {derive.modality.value}"
             raise InputError("derivation-modality", reason)
         async with self._sealing:
-            sealed = await self._seal(source, modality)
-            try:
+            with ExitStack() as kept:
+                sealed = await self._seal(source, modality)
+                kept.callback(sealed.close)
+                output = None if derive is None else kept.enter_context(_memory_file())
                 async with self._working:
-                    return await self._decode(await self._idle(), _Item(sealed, modality, derive))
-            finally:
-                sealed.close()
+                    return await self._decode(await self._idle(), _Item(sealed, modality, derive, output))
 
     async def _seal(self, source: int, modality: Modality) -> Sealed:
         caps = {
@@ -149,7 +159,10 @@ class DecoderPool:
         status = os.fstat(source)
         if stat.S_ISREG(status.st_mode) and status.st_size <= CHUNK_BYTES:  # a thread costs more than hashing one chunk
             return seal(source, max_bytes=caps[modality])
-        own = os.dup(source)  # the caller may close its own while a thread still reads
+        try:
+            own = os.dup(source)  # the caller may close its own while a thread still reads
+        except OSError as error:
+            raise unreadable(error) from error
         sealing = asyncio.ensure_future(asyncio.to_thread(_seal_and_close, own, caps[modality]))
         try:
             return await asyncio.shield(sealing)
@@ -165,7 +178,7 @@ class DecoderPool:
                     self._settled.put_nowait(settled)  # for the next who waits
                 self._start_one()
                 raise settled
-            if settled.is_alive():
+            if settled.is_idle():
                 return settled
             self._replace(settled)
 
@@ -175,23 +188,20 @@ class DecoderPool:
         if worker.served + 1 >= self._recycle_after and not worker.succeeded:
             worker.succeeded = True
             self._start_one()
-        output = os.memfd_create("derivative", os.MFD_CLOEXEC)
         begin = time.monotonic()
         try:
-            reply = parse_reply(await worker.ask(request, [item.sealed.descriptor, output]))
+            reply = parse_reply(await worker.ask(request, item.descriptors))
             milliseconds = (time.monotonic() - begin) * 1_000
             if reply.rule is not None:
                 raise MediaRejected(reply.rule, reply.reason)
             artifact = _artifact(reply, item)
-            derivative = read_derivative(reply, output, item.derive)
+            derivative = read_derivative(reply, item.output, item.derive)
         except MediaRejected as error:
             self._release(worker, healthy=error.rule.startswith(_TYPE_RULES))
             raise
         except BaseException:
             self._release(worker, healthy=False)
             raise
-        finally:
-            os.close(output)
         self._release(worker, healthy=True)
         return Inspection(artifact, reply.findings, worker.layers, milliseconds, derivative)
 
@@ -225,7 +235,7 @@ class DecoderPool:
             return
         self._workers.add(worker)
         try:
-            await worker.greet()
+            await worker.greet(self._start_s)
         except EvidenceError as error:
             self._discard(worker)
             self._settled.put_nowait(error)
@@ -244,6 +254,18 @@ def _artifact(reply: Reply, item: _Item) -> Artifact:
             "decoder-protocol", f"{reply.media_type} is not what a {item.modality.value} part can be here"
         )
     return Artifact(item.sealed.digest, item.sealed.size_bytes, known.name, item.modality)
+
+
+@contextmanager
+def _memory_file() -> Iterator[int]:
+    try:
+        descriptor = os.memfd_create("derivative", os.MFD_CLOEXEC)
+    except OSError as error:
+        raise unreadable(error) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _seal_and_close(source: int, max_bytes: int) -> Sealed:

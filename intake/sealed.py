@@ -30,18 +30,26 @@ class Sealed:
         os.close(self.descriptor)
 
 
+def unreadable(error: OSError) -> StorageError:
+    """What keeps a medium from being read or held here, as a StorageError `medium-unreadable`."""
+    return StorageError("medium-unreadable", f"{type(error).__name__} (errno {error.errno})")
+
+
 def seal(source: int, *, max_bytes: int) -> Sealed:
     """Copy all of `source` (a seekable descriptor; its position does not matter) into a sealed memory file.
 
     Raises MediaRejected `encoded-bytes` at the first byte over `max_bytes`, StorageError if reading fails.
     """
-    descriptor = os.memfd_create("medium", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        descriptor = os.memfd_create("medium", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except OSError as error:
+        raise unreadable(error) from error
     try:
         hasher, head = _fill(descriptor, source, max_bytes)
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
     except OSError as error:
         os.close(descriptor)
-        raise StorageError("medium-unreadable", f"{type(error).__name__} (errno {error.errno})") from error
+        raise unreadable(error) from error
     except BaseException:
         os.close(descriptor)
         raise

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.derivation import Derivation
@@ -48,6 +48,7 @@ def test_a_lie_breaks_the_protocol(name: str) -> None:
         parse_reply(LIES[name])
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_reply_or_a_broken_protocol(data: bytes) -> None:
     """No datagram makes the parent fail in another way."""

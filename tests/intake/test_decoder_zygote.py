@@ -163,7 +163,7 @@ async def test_a_decoder_cannot_speak_for_its_end() -> None:
     """What looks like a last word kills who wrote it: only the process descriptor says who lives."""
     zygote = DecoderZygote(Limits(), stderr=None, unsafe=False)
     worker = DecoderWorker(Limits(), zygote)
-    await worker.greet()
+    await worker.greet(60)
     assert worker.pid is not None
     process = os.pidfd_open(worker.pid)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
