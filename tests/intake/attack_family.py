@@ -1,6 +1,8 @@
-"""A program for the tests: the parent of an attacker, in the fetcher's place. Prints what came of every attack.
+"""A program for the tests: the parent of an attacker, in the fetcher's or a decoder's place. Prints what came of every
+attack.
 
-`confined|unconfined view|all HOME`: HOME stands for our state: files anybody may read and write, but for the layers.
+`confined|decoder|unconfined view|all HOME`: HOME stands for our state: files anybody may read and write, but for the
+layers.
 """
 
 from __future__ import annotations
@@ -66,6 +68,8 @@ ATTACKS: dict[str, tuple[str, str]] = {
     "fork": ("fork", ""),
     "fork in another way": ("vfork", ""),
     "read the parent's memory": ("read memory of", "{parent}"),
+    "read the parent's memory as a file": ("read", "/proc/{parent}/mem"),
+    "write the parent's memory as a file": ("write", "/proc/{parent}/mem"),
     "kill the parent": ("kill", "{parent}"),
     "kill a thread of the parent": ("kill a thread of", "{parent}"),
     "kill every process": ("kill every process", ""),
@@ -127,6 +131,17 @@ RIGHTS: dict[str, tuple[str, str]] = {
     "allocate 8 MiB": ("allocate", str(8 << 20)),
 }
 
+ONLY_FETCHERS: dict[str, tuple[str, str]] = {
+    **{sentence: RIGHTS[sentence] for sentence in ("read the resolver's file", "connect over TCP")},
+    "make a TCP socket": ("make a TCP socket", ""),
+    "make a UDP socket": ("make a UDP socket", ""),
+    "have more memory": ("raise its limit of", "RLIMIT_AS"),
+    "write more": ("raise its limit of", "RLIMIT_FSIZE"),
+    "open more": ("raise its limit of", "RLIMIT_NOFILE"),
+    "allocate what it has no memory for": ("allocate", str(1 << 30)),
+}
+"""What a decoder may not do, beside all that a fetcher may not."""
+
 
 class Attacker:
     """A child, and our end of its channel."""
@@ -178,7 +193,7 @@ def main() -> None:
     if os.getuid() == 0:  # others may not look at what is not dumpable
         said["environ"] = environ.read_text()
     outcomes = dict[str, str]()
-    for sentence, (name, word) in {**ATTACKS, **RIGHTS}.items():
+    for sentence, (name, word) in {**ATTACKS, **RIGHTS, **ONLY_FETCHERS}.items():
         if kind == "unconfined" and sentence not in WORKS_UNCONFINED:
             continue
         if sentence in FATAL:

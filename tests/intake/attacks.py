@@ -1,5 +1,5 @@
-"""A child for the tests: confined by the fetcher's own code, then an attacker. Each message names an attack and a word
-(JSON), the answer is how it went: `done`, an errno's name, or nothing where it killed the child."""
+"""A child for the tests: confined as the fetcher or a decoder is, then an attacker. Each message names an attack and a
+word (JSON), the answer is how it went: `done`, an errno's name, or nothing where it killed the child."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import json
 import mmap
 import os
 import platform
+import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -18,8 +19,11 @@ from pathlib import Path
 
 import msgspec
 
+from contracts.limits import Limits
 from intake.children.fetch import prepare
+from intake.decoder_wire import DERIVATIVE_BYTES_MAX
 from intake.frames import Configure, Ready, read_memory_file, read_order
+from sandbox.confine import confine, decoder
 from tests.intake.attack_calls import CALLS
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -59,6 +63,13 @@ def _listen_unbound(_: str) -> None:
 def _bind_udp(_: str) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.bind(("127.0.0.1", 0))
+
+
+def _raise_limit(name: str) -> None:
+    try:
+        resource.setrlimit(getattr(resource, name), (resource.RLIM_INFINITY,) * 2)
+    except ValueError as error:
+        raise PermissionError(errno.EPERM, name) from error
 
 
 def _fork(_: str) -> None:
@@ -132,6 +143,9 @@ ATTACKS: dict[str, Callable[[str], object]] = {
     "push input to a terminal": lambda _: fcntl.ioctl(2, 0x5412, b"x"),
     "make memory to run from": lambda _: os.memfd_create("x"),
     "make a pipe with a name": lambda path: os.mkfifo(path + "-pipe"),
+    "make a TCP socket": _socket(socket.AF_INET, socket.SOCK_STREAM),
+    "make a UDP socket": _socket(socket.AF_INET, socket.SOCK_DGRAM),
+    "raise its limit of": _raise_limit,
     # What it must be able to do:
     "read what it may": _read,
     "connect to": lambda port: socket.create_connection(("127.0.0.1", int(port)), 5).close(),
@@ -141,7 +155,7 @@ ATTACKS: dict[str, Callable[[str], object]] = {
 
 
 def _facts() -> dict[str, object]:
-    return {"environment": dict(os.environ), "directory": os.getcwd(), "user": os.getuid()}  # noqa: PTH109
+    return {"environment": dict(os.environ), "directory": os.getcwd()}  # noqa: PTH109
 
 
 def _try(attack: Callable[[str], object], word: str) -> str:
@@ -160,15 +174,19 @@ def _write_into(channel: socket.socket) -> str:
 
 
 def main(channel: socket.socket, arguments: list[str]) -> None:
-    """Start as the fetcher does (`confined`) or without any confinement (`unconfined`), then attack as told."""
+    """Start as the fetcher does (`confined`), as a decoder (`decoder`) or without any confinement (`unconfined`), then
+    attack as told."""
     packet, descriptors, _, _ = socket.recv_fds(channel, 1 << 16, 1)
     configuration = read_order(packet)
     assert isinstance(configuration, Configure)
+    facts = _facts()
     layers: tuple[str, ...] = ("none",)
     if arguments == ["confined"]:
         _, layers = prepare(configuration, read_memory_file(descriptors[0]).decode())
+    elif arguments == ["decoder"]:
+        layers = confine(decoder(Limits().decode_memory_bytes, file_bytes=DERIVATIVE_BYTES_MAX))
     channel.sendall(msgspec.json.encode(Ready(list(layers))))
-    channel.sendall(json.dumps(_facts()).encode())
+    channel.sendall(json.dumps(facts | {"user": os.getuid()}).encode())
     while packet := channel.recv(4096):
         name, word = json.loads(packet)
         outcome = _write_into(channel) if name == "write into a descriptor" else _try(ATTACKS[name], word)
