@@ -21,7 +21,8 @@ FILES = {
 
 @pytest.mark.parametrize("spec", FILES)
 def test_a_derivative_is_written_and_told(mosaic: Mosaic, tmp_path: Path, spec: str) -> None:
-    """Its name and digest are those of its bytes; made twice, or over a damaged one, it is the same file."""
+    """Its name and digest are those of its bytes; made twice, or over a damaged one, it is the same file, and the
+    original stays as it was."""
     name, data, media_type, extension = FILES[spec]
     (tmp_path / name).write_bytes(data)
     out = tmp_path / "made" / "here"
@@ -38,6 +39,7 @@ def test_a_derivative_is_written_and_told(mosaic: Mosaic, tmp_path: Path, spec: 
     written.write_bytes(b"damaged")
     again = mosaic("inspect", tmp_path / name, "--derive", spec, "--out", out, "--json")
     assert again.object["derivative"] == made
+    assert (tmp_path / name).read_bytes() == data
     assert hashlib.sha256(written.read_bytes()).hexdigest() == digest
 
 

@@ -148,6 +148,14 @@ def _outcome(attempt: Callable[[], object]) -> str:
     return "done"
 
 
+def _spins(*_: object) -> None:
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        pass
+
+
 def _lets_go(channel: socket.socket, _: Sequence[int]) -> None:
     channel.close()
     _stop()
@@ -180,6 +188,7 @@ LIES: dict[str, Callable[[socket.socket, Sequence[int]], None]] = {
     "keeps its channel": _keeps_its_channel,
     "changes the medium": _changes_the_medium,
     "lets go": _lets_go,
+    "spins": _spins,
     "stops": lambda *_: _stop(),
     "half a frame": _half_a_frame,
     "dies": _dies,

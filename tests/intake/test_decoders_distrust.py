@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -122,6 +123,19 @@ async def test_a_file_to_write_into_comes_with_a_recipe_only(pool: DecoderPool) 
     assert (await _inspect(pool, "truth", "image:format=png")).findings == {"descriptors": 2}
 
 
+async def test_who_spins_without_a_cpu_limit_is_dead_soon_after_its_time(pool: DecoderPool) -> None:
+    """It took its own timer away and ignores all signals: dead within 100 ms of the wall limit, of three times once,
+    as the machine may have other work."""
+    late = list[float]()
+    for _ in range(3):
+        processes, begin = _watched(pool.pids), time.monotonic()
+        with pytest.raises(MediaRejected, match="decode-wall-time"):
+            await _inspect(pool, "spins")
+        late.append(time.monotonic() - begin - LIMITS.decode_wall_s)
+        assert _how_many_ended(processes, 0) == 1
+    assert min(late) < 0.1
+
+
 async def test_a_stopped_decoder_at_rest_costs_one_item(pool: DecoderPool) -> None:
     """It cannot be told from a slow one before its time is over; then it is replaced."""
     for _ in range(2):
@@ -157,13 +171,17 @@ def _watched(pids: frozenset[int]) -> list[int]:
 
 def _ended(processes: list[int]) -> bool:
     """Whether each ends soon; what namespaces hold ends a moment after them. The descriptors are closed."""
+    return _how_many_ended(processes, 10_000) == len(processes)
+
+
+def _how_many_ended(processes: list[int], milliseconds: int) -> int:
     ended = 0
     for process in processes:
         poll = select.poll()
         poll.register(process, select.POLLIN)
-        ended += len(poll.poll(10_000))
+        ended += len(poll.poll(milliseconds))
         os.close(process)
-    return ended == len(processes)
+    return ended
 
 
 def _descriptors() -> int:

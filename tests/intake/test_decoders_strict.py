@@ -8,13 +8,20 @@ from collections.abc import Iterator
 import pytest
 
 from contracts.artifact import Modality
+from contracts.derivation import FRAMES
+from contracts.derivation_spec import parse_derivation
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
 from intake.decoders import DecoderPool
 from tests.command import eventually
-from tests.media_samples import encode, picture
+from tests.media_samples import accepted, encode, picture
 
 ITEMS = 12
+RECIPES = {
+    Modality.IMAGE: parse_derivation("image:max_side=64"),
+    Modality.AUDIO: parse_derivation("audio:rate=8000"),
+    Modality.VIDEO: FRAMES,
+}
 
 
 @pytest.fixture
@@ -41,6 +48,30 @@ async def test_no_decoder_sees_two_items(medium: int) -> None:
         assert len(await _seen(pool, medium)) >= ITEMS
     async with DecoderPool(limits=Limits(), workers=1) as pool:
         assert len(await _seen(pool, medium)) == 1
+
+
+async def test_a_verdict_is_the_same_from_either_pool() -> None:
+    """Every accepted type and what is refused of it, with a derivative: artifact, findings, bytes, rule and reason."""
+    files = [(Modality(kind.partition("/")[0]), data) for kind, data in accepted().values()]
+    files += [(modality, data[: len(data) * 2 // 3]) for modality, data in files]
+    async with (
+        DecoderPool(limits=Limits(), workers=1, strict=True) as strict,
+        DecoderPool(limits=Limits(), workers=1) as shared,
+    ):
+        for modality, data in files:
+            assert await _verdict(strict, modality, data) == await _verdict(shared, modality, data)
+
+
+async def _verdict(pool: DecoderPool, modality: Modality, data: bytes) -> tuple[object, ...]:
+    descriptor = os.memfd_create("medium", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, data)
+        found = await pool.inspect(descriptor, modality=modality, derive=RECIPES[modality])
+    except MediaRejected as error:
+        return error.rule, error.reason
+    finally:
+        os.close(descriptor)
+    return found.artifact, found.findings, found.layers, found.derivative
 
 
 async def test_decoders_come_from_one_process_that_outlives_them(medium: int) -> None:
