@@ -67,9 +67,12 @@ So is one of which a decoder gives fewer pictures, or fewer samples of an MP3, t
 without all of its rows.
 
 A JPEG is decoded by libjpeg-turbo with its warnings as errors, every coefficient of every picture: Pillow shows grey
-where blocks are missing and says nothing. A JPEG has no checksum, so bytes that were changed into other valid codes of
-as many blocks are seen by nobody. One of two components, or with a sampling that libjpeg-turbo has no name for (CMYK
-with two components half as wide), cannot be checked and is refused by `image-undecodable`."""
+where blocks are missing and says nothing. Its scans must bring every bit of every coefficient of every component: a
+progressive JPEG without its last scans is a blurred one. Up to 16 bytes of padding between the last block and the end,
+as some cameras leave, are counted as `skipped_bytes`; any elsewhere in a scan are damage. A JPEG has no checksum, so
+bytes that were changed into other valid codes of as many blocks are seen by nobody. One of two components, or with a
+sampling that libjpeg-turbo has no name for (CMYK with two components half as wide), cannot be checked, and is refused
+by `image-undecodable` as lossless ones are."""
 
 
 def render() -> str:

@@ -96,7 +96,8 @@ def _decode(
         if reply["findings"][name] < count:
             reason = f"{reply['findings'][name]} {name} decoded, the file has {count}"
             raise MediaRejected(f"{request['modality']}-truncated", reason)
-    reply["findings"] |= layout.facts
+    for name, count in layout.facts.items():
+        reply["findings"][name] = reply["findings"].get(name, 0) + count
     return reply | {"media_type": media_type.name}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from PIL import (
@@ -78,7 +79,10 @@ def decode_image(source: Source, media_type: MediaType, limits: Limits) -> dict[
     `frame-side`, `animation-pixels`, `image-truncated`, `image-undecodable`, `type-disagreement`.
     """
     findings: dict[str, Any] = {}
-    duration = count = 0
+    duration = count = padding = 0
+    if media_type.name == "image/jpeg":
+        with _refusals(source, budget := _Budget(limits, None)):
+            padding = jpeg_scans.check_scans(source, budget.take)
     for count, frame in enumerate(frames(source, media_type, limits, pixels=False), 1):
         duration += delay_ms(frame)
         if count == 1:
@@ -86,6 +90,8 @@ def decode_image(source: Source, media_type: MediaType, limits: Limits) -> dict[
     findings["frames"] = count
     if count > 1:
         findings["duration_ms"] = duration
+    if padding:
+        findings["skipped_bytes"] = padding
     return findings
 
 
@@ -94,21 +100,27 @@ def frames(
 ) -> Iterator[Image.Image]:
     """Every frame, decoded, each valid until the next is asked for; without `pixels` where they need not be looked at.
 
-    Raises as `decode_image`, and `video-frames`.
+    Raises as `decode_image`, and `video-frames`; but of the blocks of a JPEG only `decode_image` misses any.
     """
     budget = _Budget(limits, max_frames)
-    try:
-        if media_type.name == "image/jpeg":
-            jpeg_scans.check_scans(source, _Budget(limits, max_frames).take)
+    with _refusals(source, budget):
         source.seek(0)
         if media_type.name in heif.MEDIA_TYPES:
             yield from _heif_frames(source, budget)
         else:
             yield from _pillow_frames(source, media_type, budget, pixels=pixels or media_type.name != "image/jpeg")
+
+
+@contextmanager
+def _refusals(source: Source, budget: _Budget) -> Iterator[None]:
+    """Whatever a decoder raises within, as a MediaRejected that says where."""
+    try:
+        yield
     except (MediaRejected, MemoryError, ImportError):
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise MediaRejected("frame-pixels", f"the header claims more than {limits.frame_pixels} pixels") from error
+        reason = f"the header claims more than {budget.limits.frame_pixels} pixels"
+        raise MediaRejected("frame-pixels", reason) from error
     except Exception as error:
         raise _broken(error, source, budget.frames) from error
 
@@ -117,19 +129,19 @@ class _Budget:
     """What has been decoded so far, against the bounds. A single frame has the bound of a frame only."""
 
     def __init__(self, limits: Limits, max_frames: int | None) -> None:
-        self._limits = limits
+        self.limits = limits
         self._max_frames = max_frames
         self._pixels = 0
         self.frames = 0
 
     def admit(self, size: tuple[int, int]) -> None:
         """Raises MediaRejected when a frame of `size` (width, height), which is decoded next, is beyond a bound."""
-        _check_size(size, self._limits)
+        _check_size(size, self.limits)
         self._pixels += size[0] * size[1]
-        if self.frames and self._pixels > self._limits.animation_pixels:
+        if self.frames and self._pixels > self.limits.animation_pixels:
             raise MediaRejected(
                 "animation-pixels",
-                f"frame {self.frames + 1}: {self._pixels} pixels, the bound is {self._limits.animation_pixels}",
+                f"frame {self.frames + 1}: {self._pixels} pixels, the bound is {self.limits.animation_pixels}",
             )
         if self._max_frames is not None and self.frames >= self._max_frames:
             raise MediaRejected("video-frames", f"more than {self._max_frames} frames")

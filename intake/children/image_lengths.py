@@ -12,7 +12,7 @@ from intake.children.source import Source
 
 _C2PA_GIF = b"C2PA_GIF"
 _GIF_TRAILER, _GIF_IMAGE, _GIF_EXTENSION, _GIF_APPLICATION = 0x3B, 0x2C, 0x21, 0xFF
-EOI, _SOS, _APP2, _APP11 = 0xD9, 0xDA, 0xE2, 0xEB
+EOI, SOS, _APP2, _APP11 = 0xD9, 0xDA, 0xE2, 0xEB
 _MARKERS_ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 _SCAN_CHUNK = 1 << 16
@@ -107,7 +107,7 @@ def _segment_end(source: Source, place: int, head: bytes) -> int:
     end = place + 2 + length
     if len(head) < 4 or end > source.size_bytes:
         raise truncated("image", "a JPEG segment", place, max(2 + length, 4), source)
-    return _scan_end(source, end) if head[1] == _SOS else end
+    return _scan_end(source, end) if head[1] == SOS else end
 
 
 def _scan_end(source: Source, offset: int) -> int:

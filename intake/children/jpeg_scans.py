@@ -6,14 +6,15 @@ errors. Every coefficient is decoded; pixels are made at an eighth of the size, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from struct import Struct
 
 import numpy as np
 import simplejpeg
 
 from contracts.errors import MediaRejected
-from intake.children.image_lengths import EOI, jpeg_segments
+from intake.children.image_lengths import EOI, SOS, jpeg_segments
+from intake.children.jpeg_frame import Frame
 from intake.children.source import Source
 
 _SOI = b"\xff\xd8"
@@ -21,9 +22,12 @@ _DECODED = frozenset({*range(0xC0, 0xD0), *range(EOI, 0xE0)})
 """Markers of tables, frames and scans (ISO/IEC 10918-1 table B.1). Application segments and comments say nothing about
 blocks, and an odd one among them makes libjpeg warn as well."""
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_FRAME = Struct(">HHB")  # height, width, number of components (§B.2.2)
 _SMALLEST = 8  # libjpeg's largest reduction
 _EARLY = "premature end"
+_PADDED = re.compile("([0-9]+) extraneous bytes before marker 0xd9")
+_PADDING = 16
+"""Bytes that may stand between the last block and EOI: cameras were seen to write up to 11. What damage leaves over is
+as long as it happens to be, mostly hundreds of bytes."""
 _COLOURS = {1: "GRAY", 3: "GRAY", 4: "CMYK"}  # by number of components: grey of three takes no chroma to pixels
 
 
@@ -32,32 +36,49 @@ def prepare() -> None:
     simplejpeg.decode_jpeg(simplejpeg.encode_jpeg(np.zeros((8, 8, 3), np.uint8)), "GRAY", min_factor=_SMALLEST)
 
 
-def check_scans(source: Source, admit: Callable[[tuple[int, int]], None]) -> None:
-    """Decode every picture of the file, each after `admit` was asked about its size (width, height).
+def check_scans(source: Source, admit: Callable[[tuple[int, int]], None]) -> int:
+    """Decode every picture of the file, each after `admit` was asked about its size (width, height). Returns how many
+    bytes of padding follow the pictures' last blocks.
 
-    Raises what `admit` raises, MediaRejected `image-truncated` where blocks are missing, else `image-undecodable`, with
-    libjpeg's words, which hold nothing of the file.
+    Raises what `admit` raises, MediaRejected `image-truncated` where blocks or scans are missing, else
+    `image-undecodable`, with libjpeg's words, which hold nothing of the file.
     """
-    parts, components = [_SOI], 0
+    padding, parts, frame = 0, [_SOI], None
     for marker, begin, end in jpeg_segments(source):
         if marker not in _DECODED:
             continue
         parts.append(source.at(begin, end - begin))
         if marker in _FRAMES:
-            height, width, components = _FRAME.unpack(parts[-1][5:10].ljust(5, b"\0"))
-            admit((width, height))
-        if marker == EOI:
-            _check(b"".join(parts), components, end)
-            parts, components = [_SOI], 0
+            frame = Frame(parts[-1])
+            admit((frame.width, frame.height))
+        elif marker == SOS and frame is not None:
+            frame.cover(parts[-1])
+        elif marker == EOI:
+            padding += _check(b"".join(parts), frame, end)
+            parts, frame = [_SOI], None
+    return padding
 
 
-def _check(picture: bytes, components: int, end: int) -> None:
-    colours = _COLOURS.get(components)
-    if colours is None:
-        raise MediaRejected("image-undecodable", f"a JPEG of {components} components, expected 1, 3 or 4")
+def _check(picture: bytes, frame: Frame | None, end: int) -> int:
+    colours = None if frame is None else _COLOURS.get(len(frame.components))
+    if frame is None or colours is None:
+        count = 0 if frame is None else len(frame.components)
+        raise MediaRejected("image-undecodable", f"a JPEG of {count} components, expected 1, 3 or 4")
+    frame.check(end)
+    said = _warning(picture, colours)
+    padding = int(padded[1]) if (padded := _PADDED.search(said)) else 0
+    if 0 < padding <= _PADDING:  # a warning hides those after it
+        said = _warning(picture[: -padding - 2] + picture[-2:], colours)
+    if said:
+        rule = "image-truncated" if _EARLY in said else "image-undecodable"
+        raise MediaRejected(rule, f"the picture that ends at byte {end}: {said}")
+    return padding
+
+
+def _warning(picture: bytes, colours: str) -> str:
+    """What libjpeg says first of a picture; nothing of a whole one."""
     try:
         simplejpeg.decode_jpeg(picture, colours, True, True, 1, 1, _SMALLEST)
     except ValueError as error:
-        said = str(error)
-        rule = "image-truncated" if _EARLY in said else "image-undecodable"
-        raise MediaRejected(rule, f"the picture that ends at byte {end}: {said}") from error
+        return str(error) or "no picture"
+    return ""

@@ -169,3 +169,11 @@ def test_what_a_webp_decoder_passes_over_is_counted(magic: Any) -> None:
     *chunks, (_, frame) = riff_chunks(animated("WEBP"))
     found = verdict(webp(*chunks, (b"XXXX", frame)), magic)["findings"]
     assert (found["frames"], found["unknown_bytes"]) == (FRAMES - 1, 8 + len(frame) + len(frame) % 2)
+
+
+def test_the_padding_of_a_jpeg_is_a_finding(magic: Any) -> None:
+    """With what stands between its segments."""
+    data = encode(noise(SIZE), "JPEG")
+    quantisation = data.index(b"\xff\xdb")
+    odd = data[:quantisation] + bytes(3) + data[quantisation:-2] + b"\x55" * 12 + data[-2:]
+    assert 3 < verdict(odd, magic)["findings"]["skipped_bytes"] <= 15

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,7 @@ from PIL import Image
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
 from intake.children.image import prepare
-from intake.children.image_lengths import EOI, jpeg_segments
+from intake.children.image_lengths import EOI, SOS, Segment, jpeg_segments
 from intake.children.jpeg_scans import check_scans
 from intake.children.source import Source
 from tests.media_samples import encode, noise, picture
@@ -122,6 +123,74 @@ def test_a_further_picture_is_looked_at_as_well() -> None:
 
     with source_of(data) as source, pytest.raises(MediaRejected, match="frame-pixels"):
         check_scans(source, small)
+
+
+def scans(data: bytes) -> list[Segment]:
+    """The scans of a picture, in order."""
+    with source_of(data) as source:
+        return [each for each in jpeg_segments(source) if each.marker == SOS]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_progressive_picture_has_all_its_scans(mode: str) -> None:
+    """Each refines what came before: where the last ones are cut off, or any one, a blurred picture would be shown."""
+    data = coded("progressive", mode)
+    assert sizes(data) == [(200, 152)]
+    for each in scans(data)[:-1]:
+        assert rule(data[: each.end] + END) == "image-truncated"
+    for each in scans(data):
+        assert rule(data[: each.begin] + data[each.end :]) in {"image-truncated", "image-undecodable"}
+
+
+def in_scans_of_one(brought: list[int], named: bytes = b"\1\2\3") -> bytes:
+    """A sequential picture of three components with a scan of its own for each that is `brought`, by place."""
+    data = coded("baseline", "L")
+    frame, last = data.index(b"\xff\xc0"), scans(data)[0]
+    header = data[frame : frame + 10].replace(b"\x00\x0b", b"\x00\x11")[:-1] + b"\3"
+    components = b"".join(bytes([name]) + b"\x11\0" for name in named)
+    begin = data[:frame] + header + components + data[frame + 13 : last.begin]
+    one = data[last.begin : last.end]
+    return begin + b"".join(one[:5] + named[place : place + 1] + one[6:] for place in brought) + END
+
+
+def test_a_picture_in_scans_of_one_component_has_one_of_each() -> None:
+    """Else a colour would be missing, of which libjpeg does not warn."""
+    assert sizes(in_scans_of_one([0, 1, 2])) == [(200, 152)]
+    for some in ([0, 1], [0, 2], [1, 2], [0]):
+        assert rule(in_scans_of_one(some)) == "image-truncated"
+    assert rule(in_scans_of_one([0, 1, 2], named=b"\1\1\1")) == "image-truncated"
+
+
+def test_a_few_bytes_of_padding_before_the_end_are_counted() -> None:
+    """Cameras leave them; many are what damage leaves, and before a restart nobody can say where they begin."""
+    for how in ("baseline", "restarts", "own tables"):
+        data = coded(how)
+        end = scans(data)[-1].end
+        for count in (8, 16):
+            with source_of(data[:end] + b"\x55" * count + data[end:]) as source:
+                assert 0 < check_scans(source, lambda _: None) <= count
+        assert rule(data[:end] + b"\x55" * 24 + data[end:]) == "image-undecodable"
+    data = coded("restarts")
+    begin, end = scan(data)
+    restart = data.index(b"\xff\xd3", begin)
+    assert rule(data[:restart] + b"\x55" * 9 + data[restart:]) == "image-undecodable"
+    early = rule(data[:restart] + b"\x55" * 9 + END)
+    assert early in {"image-truncated", "image-undecodable"}, "padding hides no end that comes too early"
+
+
+def lossless(size: tuple[int, int] = (64, 64)) -> bytes:
+    """A grey JPEG of process 14 (ISO/IEC 10918-1 §H), each sample as predicted."""
+    frame = b"\xff\xc3\0\x0b\x08" + struct.pack(">HH", size[1], size[0]) + b"\1\1\x11\0"
+    table = b"\xff\xc4\0\x14\0\1" + bytes(15) + b"\0"
+    return b"\xff\xd8" + frame + table + b"\xff\xda\0\x08\1\1\0\1\0\0" + bytes(size[0] * size[1] // 8) + END
+
+
+def test_a_lossless_picture_is_refused_before_it_is_decoded() -> None:
+    """Reduced, it would be written beyond the buffer; and no engine reads it, though Pillow does."""
+    prepare(LIMITS)
+    with source_of(lossless()) as source, Image.open(source) as image:
+        image.load()
+    assert rule(lossless()) == "image-undecodable"
 
 
 def test_odd_segments_are_no_damage() -> None:
