@@ -63,8 +63,9 @@ Lyrics3 of MP3, the further pictures of an MPF index) are no tail. Bytes hidden 
 
 A file that ends before its container does is refused by `image-truncated`, `audio-truncated` or `video-truncated`,
 with the place. A WAV that was written as a stream, its lengths all ones, goes to the end of the file.
-So is one of which a decoder gives fewer pictures, or fewer samples of an MP3, than its structure has, and a PNG or APNG
-without all of its rows.
+So is one of which a decoder gives fewer pictures, or fewer samples of an MP3, than its structure has, a PNG or APNG
+without all of its rows, and a GIF with a frame whose own data ends before its pixels do. An APNG without the chunk that
+makes it one has lost its frames. A PNG of palette indices needs its palette.
 
 A JPEG is decoded by libjpeg-turbo with its warnings as errors, every coefficient of every picture: Pillow shows grey
 where blocks are missing and says nothing. Its scans must bring every bit of every coefficient of every component: a

@@ -23,7 +23,7 @@ from PIL import (
 from contracts.artifact import MediaType
 from contracts.errors import MediaRejected
 from contracts.limits import Limits
-from intake.children import heif, jpeg_scans, png_rows
+from intake.children import heif, image_lengths, jpeg_scans, png_rows
 from intake.children.claims import exif_claims, profile_claims
 from intake.children.source import Source
 
@@ -158,7 +158,7 @@ def _pillow_frames(source: Source, media_type: MediaType, budget: _Budget, *, pi
         while True:
             budget.admit(image.size)
             if pixels:
-                image.load()
+                _load(image, source)
             if budget.frames == 0 and media_type.name == "image/png":
                 png_rows.check_rows(source, image)
             yield image
@@ -167,6 +167,12 @@ def _pillow_frames(source: Source, media_type: MediaType, budget: _Budget, *, pi
                 break
     if budget.frames > 1 and media_type.name == "image/png":
         png_rows.check_animation(source)
+
+
+def _load(image: ImageFile.ImageFile, source: Source) -> None:
+    if image.format == "GIF" and image.tile:  # else Pillow reads on, behind a frame that ends early, into the next one
+        image.fp = source.until(image_lengths.gif_data_end(source, image.tile[0].offset))
+    image.load()
 
 
 def _heif_frames(source: Source, budget: _Budget) -> Iterator[Image.Image]:

@@ -10,6 +10,7 @@ from contracts.errors import MediaRejected
 from intake.children.layout import Layout, truncated
 from intake.children.source import Source
 
+_COLOUR_TYPE_AT, _INDEXED = 25, b"\3"
 _C2PA_GIF = b"C2PA_GIF"
 _GIF_TRAILER, _GIF_IMAGE, _GIF_EXTENSION, _GIF_APPLICATION = 0x3B, 0x2C, 0x21, 0xFF
 EOI, SOS, _APP2, _APP11 = 0xD9, 0xDA, 0xE2, 0xEB
@@ -20,25 +21,38 @@ _SCAN_CHUNK = 1 << 16
 
 def png(source: Source) -> Layout:
     """PNG 3rd ed. §5.3: chunks until IEND. A C2PA manifest is a `caBX` chunk; of an animation each picture has an
-    `fcTL`, save one that is shown where animations are not."""
-    layout, offset, controls, is_animated = Layout(), 8, 0, False
-    while True:
+    `fcTL`, save one that is shown where animations are not. Raises MediaRejected, as `png_chunks` does, where a picture
+    has no data, or no palette though it needs one (§11.2.2)."""
+    layout, pictures, is_announced, has_palette = Layout(), 0, False, False
+    for kind, begin, length in png_chunks(source):
+        if kind == b"IDAT" or (kind == b"fdAT" and pictures):
+            if not (pictures or has_palette) and source.at(_COLOUR_TYPE_AT, 1) == _INDEXED:
+                raise MediaRejected("image-undecodable", f"no palette before the PNG's data at byte {begin}")
+            pictures += is_announced or not pictures
+            is_announced = False
+        elif (kind == b"fcTL" and is_announced) or (kind == b"IEND" and (is_announced or not pictures)):
+            raise MediaRejected("image-truncated", f"no data of picture {pictures + 1} before byte {begin}")
+        elif kind == b"caBX":
+            layout.add("c2pa_bytes", length)
+        is_announced = is_announced or kind == b"fcTL"
+        has_palette = has_palette or kind == b"PLTE"
+        layout.end = begin + length + 4
+    layout.least["frames"] = pictures
+    return layout
+
+
+def png_chunks(source: Source) -> Iterator[tuple[bytes, int, int]]:
+    """Name, and offset and length of the data, of each chunk up to IEND. Raises MediaRejected `image-truncated`."""
+    offset, kind = 8, b""
+    while kind != b"IEND":
         head = source.at(offset, 8)
         if len(head) < 8:
             raise truncated("image", "the next PNG chunk", offset, 12, source)
         length, kind = int.from_bytes(head[:4], "big"), head[4:]
         if offset + 12 + length > source.size_bytes:
             raise truncated("image", "a PNG chunk", offset, 12 + length, source)
-        if kind == b"caBX":
-            layout.add("c2pa_bytes", length)
-        is_animated = is_animated or kind == b"acTL"
-        controls += kind == b"fcTL"
+        yield kind, offset + 8, length
         offset += 12 + length
-        if kind == b"IEND":
-            if is_animated:
-                layout.least["frames"] = controls
-            layout.end = offset
-            return layout
 
 
 class Segment(NamedTuple):
@@ -146,19 +160,20 @@ def _gif_block_end(source: Source, offset: int, kind: int) -> int:
     if not kind:
         return offset + 1
     if kind == _GIF_EXTENSION:
-        return _sub_blocks(source, offset + 2)
+        return gif_data_end(source, offset + 2)
     if kind != _GIF_IMAGE:
         raise MediaRejected("image-undecodable", f"no GIF block begins with {kind:#04x}, as byte {offset} does")
     descriptor = source.at(offset, 10)
     table = _colour_table(descriptor[9]) if len(descriptor) == 10 else 0
-    return _sub_blocks(source, offset + 11 + table)
+    return gif_data_end(source, offset + 11 + table)
 
 
 def _colour_table(flags: int) -> int:
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
-def _sub_blocks(source: Source, offset: int) -> int:
+def gif_data_end(source: Source, offset: int) -> int:
+    """Where the data sub-blocks end that begin at `offset` (§15-16). Raises MediaRejected `image-truncated`."""
     source.seek(offset)
     while length := source.read(1):
         if not length[0]:

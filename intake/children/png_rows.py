@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 
 from PIL import Image
 
 from contracts.errors import MediaRejected
+from intake.children.image_lengths import png_chunks
 from intake.children.source import Source
 
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # PNG 3rd ed. §11.2.1, by colour type
@@ -26,7 +26,7 @@ def check_rows(source: Source, image: Image.Image) -> None:
     if not header[12] and image.crop((0, image.height - 1, image.width, image.height)).tobytes().strip(b"\0"):
         return
     place, rows = source.tell(), _Rows(header)
-    for kind, begin, length in _chunks(source):
+    for kind, begin, length in png_chunks(source):
         if kind == b"IDAT":
             rows.unpack(source, begin, length)
     source.seek(place)
@@ -37,7 +37,7 @@ def check_animation(source: Source) -> None:
     """Raises MediaRejected `image-truncated` when the stream of a picture behind the first one ends before its rows do
     (§11.3.5). To be called when all were decoded: it unpacks them again, as frames are seen laid over each other."""
     header, rows, number, size = source.at(16, 13), None, 0, b""
-    for kind, begin, length in _chunks(source):
+    for kind, begin, length in png_chunks(source):
         if kind == b"fdAT":
             rows = rows or _Rows(size + header[8:])
             rows.unpack(source, begin + 4, length - 4)
@@ -83,12 +83,3 @@ def _needed(header: bytes, interlaced: bool) -> int:
         if columns > 0 and rows > 0:
             total += rows * (1 + (columns * bits + 7) // 8)
     return total
-
-
-def _chunks(source: Source) -> Iterator[tuple[bytes, int, int]]:
-    """Name, and offset and length of the data, of each chunk before IEND."""
-    place = 8
-    while len(head := source.at(place, 8)) == 8 and head[4:] != b"IEND":
-        length = int.from_bytes(head[:4], "big")
-        yield head[4:], place + 8, length
-        place += 12 + length

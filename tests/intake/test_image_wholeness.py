@@ -52,6 +52,10 @@ def png_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         place += 12 + length
 
 
+def png(*chunks: tuple[bytes, bytes]) -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(kind, body) for kind, body in chunks)
+
+
 def gif_blocks(data: bytes) -> Iterator[bytes]:
     """The head, each block, and the trailer."""
     flags = data[10]
@@ -120,15 +124,33 @@ def test_no_picture_of_an_animated_png_is_left_out(magic: Any) -> None:
 
 
 def test_a_default_picture_is_no_part_of_the_animation(magic: Any) -> None:
-    """It has no control chunk of its own, and is decoded as well."""
+    """It has no control chunk of its own, and is decoded as well, so it stands for no other that is missing."""
     data = animated("PNG", default_image=True)
     assert verdict(data, magic)["findings"]["frames"] == FRAMES
+    *chunks, _, end = png_chunks(data)
+    assert verdict(png(*chunks, end), magic)["rule"] == "image-truncated"
+    assert verdict(png(*(each for each in png_chunks(data) if each[0] != b"IDAT")), magic)["rule"] == "image-truncated"
+
+
+def test_frames_that_no_header_announces_are_missed(magic: Any) -> None:
+    """A PNG that lost the chunk which makes it an animation would be shown as its first frame."""
+    without = png(*(each for each in png_chunks(animated("PNG")) if each[0] != b"acTL"))
+    assert verdict(without, magic)["rule"] == "image-truncated"
+
+
+def test_a_picture_of_palette_indices_has_a_palette_before_them(magic: Any) -> None:
+    """Pillow takes indices for greys where there is none, or where it comes too late."""
+    header, palette, *others = png_chunks(encode(noise(SIZE).quantize(200), "PNG"))
+    assert palette[0] == b"PLTE"
+    assert verdict(png(header, palette, *others), magic)["findings"]["mode"] == "P"
+    for chunks in ([header, *others], [header, *others[:-1], palette, others[-1]]):
+        assert verdict(png(*chunks), magic)["rule"] == "image-undecodable"
 
 
 @pytest.mark.parametrize("which", [0, 2, 4])
-@pytest.mark.parametrize("kept", [0, 0.5])
-def test_a_frame_of_a_gif_whose_data_ends_early_is_refused(which: int, kept: float, magic: Any) -> None:
-    """Though its blocks are closed as they should be."""
+@pytest.mark.parametrize("missing", [8, 2_000, 5_000])
+def test_a_frame_of_a_gif_whose_data_ends_early_is_refused(which: int, missing: int, magic: Any) -> None:
+    """Though its blocks are closed as they should be, and the next frame's bytes would do in place of the last ones."""
     blocks = list(gif_blocks(animated("GIF")))
     place = [index for index, block in enumerate(blocks) if block[:1] == b","][which]
     block = blocks[place]
@@ -137,7 +159,7 @@ def test_a_frame_of_a_gif_whose_data_ends_early_is_refused(which: int, kept: flo
     while block[at]:
         coded += block[at + 1 : at + 1 + block[at]]
         at += block[at] + 1
-    coded = coded[: int(len(coded) * kept)]
+    coded = coded[: max(len(coded) - missing, 0)]
     pieces = [coded[start : start + 255] for start in range(0, len(coded), 255)]
     blocks[place] = block[:head] + b"".join(bytes([len(piece)]) + piece for piece in pieces) + b"\0"
     assert verdict(b"".join(blocks), magic)["rule"] == "image-truncated"
