@@ -73,7 +73,14 @@ progressive JPEG without its last scans is a blurred one. Up to 16 bytes of padd
 as some cameras leave, are counted as `skipped_bytes`; any elsewhere in a scan are damage. A JPEG has no checksum, so
 bytes that were changed into other valid codes of as many blocks are seen by nobody. One of two components, or with a
 sampling that libjpeg-turbo has no name for (CMYK with two components half as wide), cannot be checked, and is refused
-by `image-undecodable` as lossless ones are."""
+by `image-undecodable` as lossless ones are.
+
+What can be seen in the other forms: a PNG has checksums, and all of its rows. A GIF's frames are held against their own
+data. A HEIC with a hole of three zeros or more is refused, since HEVC codes nothing so; its slices do not say how much
+of them is code, and libde265 does not tell, so one that was cut and had its unit's length mended is seen by nobody. Nor
+does dav1d tell of an AVIF, or libwebp of a WebP, whether the code that they were given was read to its exact end: where
+it ends too early for them they refuse it, but bytes that were changed, doubled or taken from the middle are other valid
+code."""
 
 
 def render() -> str:

@@ -13,7 +13,8 @@ import pytest
 
 from contracts.limits import Limits
 from intake.children import decode
-from tests.media_samples import encode, noise, png_chunk
+from tests.coded_samples import heic
+from tests.media_samples import encode, noise, picture, png_chunk
 
 LIMITS = Limits()
 FRAMES = 5
@@ -199,3 +200,30 @@ def test_the_padding_of_a_jpeg_is_a_finding(magic: Any) -> None:
     quantisation = data.index(b"\xff\xdb")
     odd = data[:quantisation] + bytes(3) + data[quantisation:-2] + b"\x55" * 12 + data[-2:]
     assert 3 < verdict(odd, magic)["findings"]["skipped_bytes"] <= 15
+
+
+@pytest.mark.parametrize("hole", [8, 300, 4_000])
+def test_a_heic_with_a_hole_is_refused(hole: int, magic: Any) -> None:
+    """Zeros where bytes were, in the middle or at the end, as a download leaves them that was given its room first."""
+    data = heic(noise((160, 120)))
+    assert verdict(data, magic)["findings"]["frames"] == 1
+    for place in (len(data) - hole, len(data) - 6_000):
+        assert verdict(data[:place] + bytes(hole) + data[place + hole :], magic)["rule"] == "image-undecodable"
+
+
+def test_a_heic_whose_units_claim_more_than_their_item_has_is_refused(magic: Any) -> None:
+    """With the lengths of its boxes mended, so that nothing else is wrong."""
+    data = heic(noise((160, 120)))
+    coded = len(data) - data.index(b"mdat") - 4
+    mended = data[:-500].replace(struct.pack(">I4s", coded + 8, b"mdat"), struct.pack(">I4s", coded - 492, b"mdat"))
+    mended = mended.replace(struct.pack(">I", coded), struct.pack(">I", coded - 500), 1)
+    assert verdict(mended, magic)["rule"] == "image-truncated"
+
+
+def test_a_thumbnail_that_is_damaged_costs_no_picture(magic: Any) -> None:
+    """Nobody decodes it."""
+    data = heic(picture(SIZE), exif=b"no unit of HEVC")
+    damaged = data.replace(b"Exif\0", b"hvc1\0").replace(b"cdsc", b"thmb")
+    assert damaged != data
+    assert verdict(damaged, magic)["findings"]["frames"] == 1
+    assert verdict(data.replace(b"Exif\0", b"hvc1\0"), magic)["rule"] == "image-truncated"
