@@ -6,7 +6,7 @@ from struct import Struct
 
 from contracts.errors import MediaRejected
 
-_SEQUENTIAL, _PROGRESSIVE = frozenset({0xC0, 0xC1, 0xC9}), frozenset({0xC2, 0xCA})
+_SEQUENTIAL, _PROGRESSIVE, _HUFFMAN = frozenset({0xC0, 0xC1, 0xC9}), frozenset({0xC2, 0xCA}), range(0xC0, 0xC3)
 _HEAD = Struct(">4xxHHB")  # marker and length, precision, then height, width, number of components
 _COMPONENT_BYTES, _SELECTOR_BYTES = 3, 2  # of each component in the header of a frame, of a scan
 _COEFFICIENTS, _NEVER = 64, 0xFF
@@ -23,6 +23,7 @@ class Frame:
         kind = header[1]
         if kind not in _SEQUENTIAL | _PROGRESSIVE:
             raise MediaRejected("image-undecodable", f"a JPEG frame {kind:#04x}, neither sequential nor progressive")
+        self.is_huffman = kind in _HUFFMAN
         self._is_progressive = kind in _PROGRESSIVE
         self.height, self.width, count = _HEAD.unpack(header[: _HEAD.size].ljust(_HEAD.size, b"\0"))
         self.components = header[_HEAD.size : _HEAD.size + count * _COMPONENT_BYTES : _COMPONENT_BYTES]

@@ -1,7 +1,9 @@
 """Whether a JPEG's scans hold all their blocks: Pillow fills what is missing with grey and says nothing of it.
 
-libjpeg warns where entropy-coded data ends before its picture does, or is none, and simplejpeg takes its warnings for
-errors. Every coefficient is decoded; pixels are made at an eighth of the size, as nobody looks at them.
+Two decoders judge, as each lets pass what the other sees. libjpeg warns where entropy-coded data ends before its
+picture does, or after it, and simplejpeg takes its warnings for errors. FFmpeg's errors are runs of coefficients beyond
+their block and of blocks beyond their scan, as damage makes them where the number of blocks happens to be right. Every
+coefficient is decoded; pixels are made at an eighth of the size, as nobody looks at them.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import av
 import numpy as np
 import simplejpeg
 
@@ -22,7 +25,7 @@ _DECODED = frozenset({*range(0xC0, 0xD0), *range(EOI, 0xE0)})
 """Markers of tables, frames and scans (ISO/IEC 10918-1 table B.1). Application segments and comments say nothing about
 blocks, and an odd one among them makes libjpeg warn as well."""
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_SMALLEST = 8  # libjpeg's largest reduction
+_SMALLEST, _LOWEST = 8, "3"  # the largest reduction: libjpeg's by 8, FFmpeg's by 2 to the third
 _EARLY = "premature end"
 _PADDED = re.compile("([0-9]+) extraneous bytes before marker 0xd9")
 _PADDING = 16
@@ -33,7 +36,9 @@ _COLOURS = {1: "GRAY", 3: "GRAY", 4: "CMYK"}  # by number of components: grey of
 
 def prepare() -> None:
     """Load what decoding loads on first use. Call once, before the confinement."""
-    simplejpeg.decode_jpeg(simplejpeg.encode_jpeg(np.zeros((8, 8, 3), np.uint8)), "GRAY", min_factor=_SMALLEST)
+    picture = simplejpeg.encode_jpeg(np.zeros((8, 8, 3), np.uint8))
+    if _warning(picture, "GRAY") or not _is_valid(picture):
+        raise RuntimeError("the JPEG decoders do not decode")
 
 
 def check_scans(source: Source, admit: Callable[[tuple[int, int]], None]) -> int:
@@ -68,7 +73,10 @@ def _check(picture: bytes, frame: Frame | None, end: int) -> int:
     said = _warning(picture, colours)
     padding = int(padded[1]) if (padded := _PADDED.search(said)) else 0
     if 0 < padding <= _PADDING:  # a warning hides those after it
-        said = _warning(picture[: -padding - 2] + picture[-2:], colours)
+        picture = picture[: -padding - 2] + picture[-2:]
+        said = _warning(picture, colours)
+    if not said and frame.is_huffman and not _is_valid(picture):
+        said = "runs that lead out of their block or scan"
     if said:
         rule = "image-truncated" if _EARLY in said else "image-undecodable"
         raise MediaRejected(rule, f"the picture that ends at byte {end}: {said}")
@@ -82,3 +90,16 @@ def _warning(picture: bytes, colours: str) -> str:
     except ValueError as error:
         return str(error) or "no picture"
     return ""
+
+
+def _is_valid(picture: bytes) -> bool:
+    """Whether FFmpeg finds nothing wrong with a picture. One of a kind that it does not know may be valid."""
+    context = av.CodecContext.create("mjpeg", "r")
+    context.thread_type, context.thread_count = "NONE", 1
+    context.options = {"err_detect": "explode", "lowres": _LOWEST}
+    try:
+        return len([*context.decode(av.Packet(picture)), *context.decode(None)]) == 1
+    except av.error.PatchWelcomeError:
+        return True
+    except av.error.InvalidDataError:
+        return False

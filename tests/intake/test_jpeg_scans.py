@@ -100,6 +100,23 @@ def test_blocks_that_are_missing_are_missed(how: str, damage: str) -> None:
     assert rule(damaged) in {"image-truncated", "image-undecodable"}
 
 
+RANGES: dict[str, Callable[[bytes, int, int], bytes]] = {
+    "gone": lambda data, begin, end: data[:begin] + data[end:],
+    "zeroed": lambda data, begin, end: data[:begin] + bytes(end - begin) + data[end:],
+    "doubled": lambda data, begin, end: data[:end] + data[begin:],
+}
+
+
+@pytest.mark.parametrize("damage", RANGES)
+@pytest.mark.parametrize("how", ["progressive", "restarts", "restarts by row"])
+def test_half_a_kilobyte_of_damage_is_missed_wherever_it_is(how: str, damage: str) -> None:
+    """Neither decoder alone misses all of it: libjpeg takes runs of blocks that lead out of their scan."""
+    data = coded(how, size=(400, 304))
+    begin, end = scan(data)
+    for place in range(begin, end - 512, (end - begin) // 24):
+        assert rule(RANGES[damage](data, place, place + 512)) in {"image-truncated", "image-undecodable"}
+
+
 @given(st.floats(0, 0.99), st.sampled_from(sorted(CODED)))
 def test_a_picture_cut_anywhere_and_ended_properly_is_refused(part: float, how: str) -> None:
     """By what is missing, wherever the cut is."""
