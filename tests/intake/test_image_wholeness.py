@@ -6,7 +6,6 @@ import io
 import os
 import struct
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from contracts.limits import Limits
 from intake.children import decode
 from tests.coded_samples import heic
 from tests.media_samples import encode, noise, picture, png_chunk
+from tests.picture_parts import gif_blocks, gif_image, gif_image_data, png, png_chunks, riff_chunks, webp
 
 LIMITS = Limits()
 FRAMES = 5
@@ -43,48 +43,6 @@ def animated(form: str, **options: Any) -> bytes:
     out = io.BytesIO()
     first.save(out, form, save_all=True, append_images=others, duration=100, **options)
     return out.getvalue()
-
-
-def png_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    place = 8
-    while place < len(data):
-        length, kind = struct.unpack(">I4s", data[place : place + 8])
-        yield kind, data[place + 8 : place + 8 + length]
-        place += 12 + length
-
-
-def png(*chunks: tuple[bytes, bytes]) -> bytes:
-    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(kind, body) for kind, body in chunks)
-
-
-def gif_blocks(data: bytes) -> Iterator[bytes]:
-    """The head, each block, and the trailer."""
-    flags = data[10]
-    place = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
-    yield data[:place]
-    while data[place] != 0x3B:
-        begin, flags = place, data[place + 9]
-        place += 2 if data[place] == 0x21 else 11 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
-        while data[place]:
-            place += data[place] + 1
-        place += 1
-        yield data[begin:place]
-    yield data[place:]
-
-
-def riff_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    place = 12
-    while place < len(data):
-        kind, length = struct.unpack("<4sI", data[place : place + 8])
-        yield kind, data[place + 8 : place + 8 + length]
-        place += 8 + length + length % 2
-
-
-def webp(*chunks: tuple[bytes, bytes]) -> bytes:
-    body = b"WEBP" + b"".join(
-        kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2) for kind, data in chunks
-    )
-    return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
 def apng_with_rows(number: int, rows: int) -> bytes:
@@ -154,15 +112,8 @@ def test_a_frame_of_a_gif_whose_data_ends_early_is_refused(which: int, missing: 
     """Though its blocks are closed as they should be, and the next frame's bytes would do in place of the last ones."""
     blocks = list(gif_blocks(animated("GIF")))
     place = [index for index, block in enumerate(blocks) if block[:1] == b","][which]
-    block = blocks[place]
-    head = 11 + (3 << (block[9] & 7) + 1 if block[9] & 0x80 else 0)
-    coded, at = b"", head
-    while block[at]:
-        coded += block[at + 1 : at + 1 + block[at]]
-        at += block[at] + 1
-    coded = coded[: max(len(coded) - missing, 0)]
-    pieces = [coded[start : start + 255] for start in range(0, len(coded), 255)]
-    blocks[place] = block[:head] + b"".join(bytes([len(piece)]) + piece for piece in pieces) + b"\0"
+    head, coded = gif_image_data(blocks[place])
+    blocks[place] = gif_image(head, coded[: max(len(coded) - missing, 0)])
     assert verdict(b"".join(blocks), magic)["rule"] == "image-truncated"
 
 
