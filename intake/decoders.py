@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from importlib import metadata
 from types import TracebackType
 from typing import Self
 
@@ -32,10 +31,6 @@ from intake.decoder_worker import DecoderWorker
 from intake.decoder_zygote import DecoderZygote
 from intake.sealed import Sealed, seal, unreadable
 from sandbox.confine import UNSAFE
-
-_LIBRARIES = ("pillow", "simplejpeg", "pi-heif", "soundfile", "av", "pylibmagic")
-DECODERS = {name: metadata.version(name) for name in _LIBRARIES}
-"""The libraries that judge, by version: another version may judge the same bytes differently."""
 
 _SEALED_AHEAD = 2  # items hashed and waiting for a worker: enough to never starve one, and memory stays bounded
 _log = logging.getLogger(__name__)

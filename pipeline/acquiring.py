@@ -25,7 +25,7 @@ from contracts.locator import Derived, Locator, redact_url
 from contracts.question import MediaPart
 from contracts.records import SOURCE_ERRORS, AcquisitionRecord, Failure, Inspection
 from contracts.version import VERSION
-from intake.decoders import DECODERS
+from intake.judges import judges
 from intake.quarantine import open_quarantine
 from pipeline.media_budget import DecodedBudget, MediaBudget
 from pipeline.remembering import REMEMBERED, FailureMemory
@@ -217,7 +217,7 @@ async def _inspect_and_store(
     shop: Workshop, modality: Modality, digest: Digest, file: BinaryIO, decoded: DecodedBudget
 ) -> CachedInspection:
     derive = shop.derivation(modality)
-    recipe = {"decoders": DECODERS, "product": VERSION, "derive": derive.to_json() if derive else None}
+    recipe = {"decoders": judges(), "product": VERSION, "derive": derive.to_json() if derive else None}
     key = InspectionKey(digest, modality, str(canonical_digest(recipe)), shop.limits.digest())
     known = await in_thread(_known, shop, key, file)
     if known is not None:
