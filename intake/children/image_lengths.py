@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,14 +18,21 @@ EOI, SOS, _APP2, _APP11 = 0xD9, 0xDA, 0xE2, 0xEB
 _MARKERS_ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 _SCAN_CHUNK = 1 << 16
+_PIECE = 1 << 18
 
 
 def png(source: Source) -> Layout:
     """PNG 3rd ed. §5.3: chunks until IEND. A C2PA manifest is a `caBX` chunk; of an animation each picture has an
-    `fcTL`, save one that is shown where animations are not. Raises MediaRejected, as `png_chunks` does, where a picture
-    has no data, or no palette though it needs one (§11.2.2)."""
+    `fcTL`, save one that is shown where animations are not.
+
+    Raises MediaRejected, as `png_chunks` does, where a picture has no data, or no palette though it needs one
+    (§11.2.2), and where a chunk's checksum does not match (§5.3).
+    """
     layout, pictures, is_announced, has_palette = Layout(), 0, False, False
     for kind, begin, length in png_chunks(source):
+        if _is_damaged(source, begin, length):
+            name = kind.decode("ascii", "replace")
+            raise MediaRejected("image-undecodable", f"the checksum of {name} at byte {begin - 8} does not match")
         if kind == b"IDAT" or (kind == b"fdAT" and pictures):
             if not (pictures or has_palette) and source.at(_COLOUR_TYPE_AT, 1) == _INDEXED:
                 raise MediaRejected("image-undecodable", f"no palette before the PNG's data at byte {begin}")
@@ -53,6 +61,14 @@ def png_chunks(source: Source) -> Iterator[tuple[bytes, int, int]]:
             raise truncated("image", "a PNG chunk", offset, 12 + length, source)
         yield kind, offset + 8, length
         offset += 12 + length
+
+
+def _is_damaged(source: Source, begin: int, length: int) -> bool:
+    """Whether a chunk's checksum, which is of its name and data, is not theirs."""
+    found = 0
+    for place in range(begin - 4, begin + length, _PIECE):
+        found = zlib.crc32(source.at(place, min(_PIECE, begin + length - place)), found)
+    return found.to_bytes(4, "big") != source.at(begin + length, 4)
 
 
 class Segment(NamedTuple):

@@ -6,7 +6,6 @@ Containers are mended around the damage. Of JPEG, whose decoders are two already
 from __future__ import annotations
 
 import io
-import os
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -18,31 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageSequence
 
-from contracts.limits import Limits
-from intake.children import decode
+from tests.child_verdicts import verdict
 from tests.coded_samples import heic
 from tests.media_samples import encode, noise, picture
 from tests.picture_parts import gif_blocks, gif_image, gif_image_data, png, png_chunks, riff_chunks, webp
 
-LIMITS = Limits()
 SIZE = (64, 48)
 Damage = Callable[[bytes], bytes]
-
-
-@pytest.fixture(scope="module")
-def magic() -> Any:
-    """What a decoder has ready."""
-    return decode.prepare(LIMITS)
-
-
-def verdict(data: bytes, magic: Any) -> dict[str, Any]:
-    """What the child says of the bytes."""
-    descriptor = os.memfd_create("picture")
-    os.write(descriptor, data)
-    try:
-        return decode.verdict({"modality": "image", "derive": None}, [descriptor], LIMITS, magic)
-    finally:
-        os.close(descriptor)
 
 
 def seen_by_pillow(data: bytes) -> list[Any]:
@@ -105,9 +86,7 @@ HOW: dict[str, Callable[[bytes, int, int], bytes]] = {
     place=st.floats(0, 1, exclude_max=True),
     part=st.floats(0, 0.5),
 )
-def test_what_is_accepted_decodes_elsewhere_to_the_same_pixels(
-    magic: Any, name: str, how: str, place: float, part: float
-) -> None:
+def test_what_is_accepted_decodes_elsewhere_to_the_same_pixels(name: str, how: str, place: float, part: float) -> None:
     """Else it is refused for what is missing of it, or for codes that are none."""
     data, into, form = FILES[name]
 
@@ -116,7 +95,7 @@ def test_what_is_accepted_decodes_elsewhere_to_the_same_pixels(
         return HOW[how](coded, begin, min(begin + 1 + int(part * len(coded)), len(coded)))
 
     damaged = into(data, damage)
-    said = verdict(damaged, magic)
+    said = verdict(damaged, "image")
     if "findings" not in said:
         assert said["rule"] in {"image-truncated", "image-undecodable"}
         return
@@ -141,15 +120,15 @@ WHOLE: dict[str, tuple[str, list[str], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("name", "mode"), [(name, mode) for name, (_, modes, _) in WHOLE.items() for mode in modes])
-def test_what_is_whole_is_taken_however_it_is_coded(name: str, mode: str, magic: Any) -> None:
+def test_what_is_whole_is_taken_however_it_is_coded(name: str, mode: str) -> None:
     """Every mode and option, sizes of no whole block, and where a form has animations two frames."""
     form, _, options = WHOLE[name]
     for size in ((64, 48), (1, 1), (9, 3)):
         one, other = (_in_mode(noise(size, seed), mode) for seed in (1, 2))
-        assert verdict(encode(one, form, **options), magic)["findings"]["frames"] == 1
+        assert verdict(encode(one, form, **options), "image")["findings"]["frames"] == 1
         if mode != "I;16":
             two = encode(one, form, save_all=True, append_images=[other], duration=100, **options)
-            assert verdict(two, magic)["findings"]["frames"] == 2
+            assert verdict(two, "image")["findings"]["frames"] == 2
 
 
 def _in_mode(image: Image.Image, mode: str) -> Image.Image:
@@ -159,6 +138,6 @@ def _in_mode(image: Image.Image, mode: str) -> Image.Image:
 
 
 @pytest.mark.parametrize("turns", range(4))
-def test_a_whole_heic_is_taken_however_it_is_turned(turns: int, magic: Any) -> None:
+def test_a_whole_heic_is_taken_however_it_is_turned(turns: int) -> None:
     """Of noise, whose code fills its units."""
-    assert verdict(heic(noise((160, 120)), quarter_turns=turns), magic)["findings"]["frames"] == 1
+    assert verdict(heic(noise((160, 120)), quarter_turns=turns), "image")["findings"]["frames"] == 1
