@@ -119,9 +119,7 @@ async def test_killed_while_submitted(mosaic: Mosaic, tmp_path: Path) -> None:
     async with ScriptedWorker(served(Reply((chunk("re"),), end=End.STALL))) as worker:
         mosaic = replace(mosaic, variables={"MOSAIC_WORKER_URL": worker.url})
         process = mosaic.start("run", path, "--direct")
-        while len(worker.received) < GATES + 1:
-            worker.asked.clear()
-            await worker.asked.wait()
+        await worker.has_been_asked(GATES + 1)
         children = children_of(process.pid, mosaic.home)
         await asyncio.to_thread(stop, process, signal.SIGKILL)
         await worker.left.wait()

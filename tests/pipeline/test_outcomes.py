@@ -130,9 +130,7 @@ async def test_canceled(tmp_path: Path) -> None:
         settings = settings_of(tmp_path / "home", worker_url=worker.url)
         async with opened(path, settings) as run:
             answering = asyncio.create_task(run.answer(0))
-            while len(worker.received) < GATES + 1:
-                worker.asked.clear()
-                await worker.asked.wait()
+            await worker.has_been_asked(GATES + 1)
             answering.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await answering
@@ -151,9 +149,7 @@ async def test_lease_lost(tmp_path: Path) -> None:
         settings = settings_of(tmp_path / "home", worker_url=worker.url)
         async with opened(path, settings) as run:
             answering = asyncio.create_task(run.answer(0))
-            while len(worker.received) < GATES + 1:
-                worker.asked.clear()
-                await worker.asked.wait()
+            await worker.has_been_asked(GATES + 1)
             reading(settings.home, _expire_all)
             result = await answering
             await worker.left.wait()
@@ -169,9 +165,7 @@ async def test_lease_lost_before_the_record(tmp_path: Path) -> None:
         settings = settings_of(tmp_path / "home", worker_url=worker.url)
         async with opened(path, settings) as run:
             answering = asyncio.create_task(run.answer(0))
-            while len(worker.received) < GATES + 1:
-                worker.asked.clear()
-                await worker.asked.wait()
+            await worker.has_been_asked(GATES + 1)
             swept = reading(settings.home, _expire_all)
             worker.go.set()
             result = await answering

@@ -108,6 +108,12 @@ class ScriptedWorker:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
+    async def has_been_asked(self, times: int) -> None:
+        """Wait until it has received so many requests."""
+        while len(self.received) < times:
+            self.asked.clear()
+            await self.asked.wait()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
